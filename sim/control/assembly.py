@@ -74,9 +74,9 @@ class Control:
         self.checkpoint_hosts = CheckpointHosts(state)
         self.plane = plane(plan, state.cluster, state.clock, self)
         self.kernel: Kernel | None = None
-        self.managed = isinstance(self.plane, DataPlane)
-        if isinstance(self.plane, DataPlane):
-            state.plane = self.plane
+        self.managed = False
+        if isinstance(self.plane, DataPlane):  # once: it looks at every method
+            self.managed, state.plane = True, self.plane
             self._assemble(state)
 
     def _assemble(self, state: RunState) -> None:

@@ -10,8 +10,8 @@ known by their numbers.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sim.draws import source_id
@@ -41,7 +41,8 @@ def accounts(plane: PlaneState) -> dict[int, Account]:
     """Return the account of each operator but the sources, by its index."""
     coming = _coming(plane)
     saved = _saved(plane)
-    final = {partition: _final_ids(partition, saved) for partition in _owners(plane)}
+    applied = {partition: _final_ids(partition, saved) for partition in _owners(plane)}
+    final = {partition: set(ids) for partition, ids in applied.items()}
     found = {plan.index: Account() for plan in plane.plan.operators if not plan.is_source and plan.reckoned}
     unfinished = _unfinished(plane)
     for begin in _begun(plane):
@@ -65,9 +66,9 @@ def accounts(plane: PlaneState) -> dict[int, Account]:
                     account.lost.add((partition.index, tuple_id))
             for child, child_key in _made(partition.operator, tuple_id, key):
                 todo += _receivers(plane, partition, child, child_key)
-    for partition, ids in final.items():
+    for partition, ids in applied.items():
         if partition.operator.index in found:
-            found[partition.operator.index].duplicated += ids.total() - len(ids)
+            found[partition.operator.index].duplicated += len(ids) - len(final[partition])
     return found
 
 
@@ -126,13 +127,13 @@ def _age(state: Checkpoint) -> tuple[int, int]:
     return state.incarnation, state.count
 
 
-def _final_ids(partition: Partition, saved: Mapping[Partition, Checkpoint]) -> Counter[int]:
+def _final_ids(partition: Partition, saved: Mapping[Partition, Checkpoint]) -> Sequence[int]:
     """Return the ids in the state, or in the newest one from which a partition that is down can come back."""
     if partition.live or partition.operator.is_sink:
-        return Counter(partition.applied)
+        return partition.applied
     states = [state for state in (partition.checkpoint, saved.get(partition)) if state]
     newest = max(states, key=_age, default=None)
-    return Counter(newest.applied[: newest.count] if newest else ())
+    return newest.applied[: newest.count] if newest else ()
 
 
 def _coming(plane: PlaneState) -> defaultdict[Partition, set[int]]:

@@ -7,7 +7,7 @@ import sys
 
 from lab.campaigns import drawn, drawn_shaped
 from lab.mutants import MUTANTS
-from lab.plans import ALL_PROTOCOLS
+from lab.plans import SUBJECTS
 from lab.report import command
 from lab.schedule import Schedule, run
 from lab.shrinking import shrunk
@@ -16,7 +16,7 @@ from lab.shrinking import shrunk
 def main(arguments: list[str] | None = None) -> int:
     """Return 1 if the schedule is at fault."""
     parser = argparse.ArgumentParser(prog=f"python -m {__package__}", description=__doc__)
-    parser.add_argument("--protocol", choices=ALL_PROTOCOLS)
+    parser.add_argument("--protocol", choices=SUBJECTS)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--shapes", action="store_true", help="draw it for another dataflow than a chain")
     parser.add_argument("--schedule", help="a line that a shrunk schedule was printed as")

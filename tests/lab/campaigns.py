@@ -13,6 +13,7 @@ from sim.control.replicas import REPLICATE
 from sim.migration.protocols import REBALANCE_PROTOCOLS
 
 Draw = Callable[[str, int], Schedule]  # of a protocol and a seed
+EARLY = (0, 1, 2, 5)  # how often a rebalance sends INIT again while an answer may still come
 
 
 @dataclass(frozen=True)
@@ -114,4 +115,5 @@ def _schedule(draw: Random, protocol: str, seed: int, aim: Campaign, job: Job) -
         for _ in range(draw.choice(aim.crashes))
     ]
     late = [draw.randrange(1, 9) if draw.random() < aim.meanwhile else 0 for _ in range(draw.choice(aim.saves))]
-    return Schedule(protocol, seed, job, tuple(moves), tuple(crashes), (0, *late))
+    early = Random(f"early {protocol} {seed}").choice(EARLY) if protocol in REBALANCE_PROTOCOLS else 0
+    return Schedule(protocol, seed, job, tuple(moves), tuple(crashes), (0, *late), early=early)

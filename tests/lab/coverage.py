@@ -108,9 +108,11 @@ class Coverage:
 
     def missing(self, protocol: type[Protocol[Any]], name: str) -> list[str]:
         """Counters that stayed at 0, of those that the handlers of the class ask for."""
-        kinds = [kind for kind in kinds_of(protocol) if kind not in SUBJECTS[name].unheard]
+        subject = SUBJECTS[name]
+        kinds = [kind for kind in kinds_of(protocol) if kind not in subject.unheard]
+        phases = [BEGUN, *(kind for kind in kinds if kind not in subject.final)]
         wanted = [("delivered", kind) for kind in kinds]
-        wanted += [(f"crash of {role}", phase) for role in SUBJECTS[name].roles for phase in (BEGUN, *kinds)]
+        wanted += [(f"crash of {role}", phase) for role in subject.roles for phase in phases]
         wanted += [(how, kind) for kind in kinds for how in self._ways(name, kind)]
         return [f"{what}: {kind}" for what, kind in wanted if not self.met[name, what, kind]]
 

@@ -3,14 +3,16 @@
 Stateless exploration with sleep sets (Godefroid, Partial-Order Methods for the Verification of Concurrent Systems,
 1996, chapter 5): of the orders that differ only by swapping neighbours which are independent just one is run to its
 end. A step touches one task, or everything: what control, a checkpoint, a trim and a verb that names several tasks do.
-What comes to a sink is done at once: it sends nothing, and is judged by what it has, in whatever order.
+In a move what comes to a sink is done at once: it sends nothing, and is judged by what it has, in whatever order. In a
+rebalance sinks are restarted, too.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from lab.coverage import Coverage
 from lab.job import Job
@@ -21,6 +23,8 @@ from lab.shapes import CHAIN
 from sim.clock import HOST_RECEIVER
 
 EVERYTHING = -1  # in place of the one task that a step touches
+NOTHING = -2
+ASKED_FOR = ("save", "move", "rebalance", "wave", "tick")
 WIDE = (
     "own",
     "retire",
@@ -33,6 +37,12 @@ WIDE = (
     "plan_checkpoint_host",
     "announce",
 )
+
+
+WIDE_IN_REBALANCES = ("kill", "assign", "install", "replay", "emit_again")
+"""What control does when it starts tasks, and after a crash."""
+AT_TASK = ("unpause", "put")
+"""Verbs of a task, which control uses as well, such as a gate; their last argument is the task."""
 
 
 class Redundant(BaseException):  # not a finding
@@ -53,6 +63,8 @@ class Node:
 class Exploring(Chooser):
     """Takes the first way at each new choice, and on the ways before what it has been told."""
 
+    wide: Sequence[str] = WIDE
+
     def __init__(self, prune: bool, deviations: int | None) -> None:
         self.prune, self.deviations = prune, deviations
         self.path: list[Node] = []
@@ -68,7 +80,7 @@ class Exploring(Chooser):
         """Another run from the beginning."""
         self.lab = lab
         self._begin()
-        for name in WIDE:
+        for name in self.wide:
             self._watch(lab.plane, name)
 
     def _watch(self, plane: Any, name: str) -> None:
@@ -90,13 +102,13 @@ class Exploring(Chooser):
             self._note()
         for place in lanes:
             if self._at_sink(place):
-                self._last = -2  # touches nothing
+                self._last = NOTHING
                 return place
         return self._next(in_order(lanes))
 
     def _note(self) -> None:
         """Note what the step of the last choice has touched."""
-        if self._last != -2 and self._depth:
+        if self._last != NOTHING and self._depth:
             self.path[self._depth - 1].touched = EVERYTHING if self._wide else self._last
 
     def _next(self, enabled: list[Place]) -> Place:
@@ -145,9 +157,13 @@ class Exploring(Chooser):
                 if self._arrived.get(place, 0) < self.warm:
                     self._arrived[place] = self._arrived.get(place, 0) + 1
                     return place
-            elif place[0] not in ("save", "move"):
+            elif place[0] not in ASKED_FOR:
                 return place
         return next((place for place in places if place[0] == "save"), None)
+
+    def history(self) -> str:
+        """Return what tells orders apart beside their end."""
+        return ""
 
     def back(self) -> bool:
         """Go to the last choice that has another way; False if there is none."""
@@ -159,6 +175,58 @@ class Exploring(Chooser):
                 node.current = node.left.pop(0)
                 return True
             self.path.pop()
+        return False
+
+
+class ExploringWaves(Exploring):
+    """The same for rebalances without checkpoints: sinks are subtasks, and answers commute.
+
+    A step of control that only hears of an answer touches nothing of another step: whatever the order, all that have
+    answered are known, and the last answer sends. A step of the store gives one task its answer. No run is called off.
+    """
+
+    wide = WIDE_IN_REBALANCES
+
+    def __init__(self, prune: bool = True, deviations: int | None = None) -> None:
+        super().__init__(prune, deviations)
+        self._history: dict[int, list[tuple[Any, ...]]] = {}
+
+    def enter(self, lab: Laboratory) -> None:
+        super().enter(lab)
+        self._history = {}
+        for name in AT_TASK:
+            self._watch_control(lab.plane, name)
+        self._watch(lab.coordinator.runtime, "done")
+        self._watch(lab, "_rings")
+
+    def choose(self, lanes: dict[Place, deque[Step]]) -> Place:
+        place = super().choose(lanes)
+        if place[0] in ("channel", "task", "trim"):
+            self._history.setdefault(place[1], []).append(place)
+        return place
+
+    def history(self) -> str:
+        """Return what came to each task, in order: orders that differ in nothing else are one."""
+        return repr(sorted(self._history.items()))
+
+    def _watch_control(self, plane: Any, name: str) -> None:
+        verb = getattr(plane, name)
+
+        def noted(*arguments: int) -> Any:
+            if self._last < NOTHING:
+                self._last = arguments[-1]
+            self._history.setdefault(arguments[-1], []).append((name,))
+            return verb(*arguments)
+
+        setattr(plane, name, noted)
+
+    def _touches(self, place: Place) -> int:
+        kind, where, _ = place
+        if kind == "timer":
+            return NOTHING - 1 - where
+        return where if kind == "trim" else super()._touches(place)
+
+    def _at_sink(self, place: Place) -> bool:
         return False
 
 
@@ -191,6 +259,27 @@ def _away_from(job: Job, group: int) -> int:
     return (lab.cluster.host_of(lab.movable[group]) + 1) % job.hosts
 
 
+class Explorable(Protocol):
+    """A laboratory with all that is to happen in it, before the first step."""
+
+    lab: Laboratory
+
+    def run(self) -> Sequence[str]:
+        """Take all steps; return what is wrong."""
+
+
+class Scheduled:
+    """A laboratory in which a schedule is run."""
+
+    def __init__(self, schedule: Schedule, chooser: Chooser, tamper: Tamper | None) -> None:
+        self.lab = Laboratory(schedule.job, chooser, stepped_links=False)
+        self._runner = lambda: Runner(schedule, self.lab, tamper, Coverage())
+
+    def run(self) -> Sequence[str]:
+        """Return its faults."""
+        return self._runner().run().faults
+
+
 def explore(
     schedule: Schedule,
     warm: int = 0,
@@ -200,21 +289,26 @@ def explore(
     tamper: Tamper | None = None,
 ) -> Explored:
     """Run all schedules of a job, or those with so many `deviations` from the order of age; `most` at most."""
-    chooser, found = Exploring(prune, deviations), Explored()
+    chooser = Exploring(prune, deviations)
     chooser.warm = warm
+    return explored(chooser, lambda: Scheduled(schedule, chooser, tamper), most)
+
+
+def explored(chooser: Exploring, begin: Callable[[], Explorable], most: int = 10**6) -> Explored:
+    """Run what `begin` returns in all ways of the chooser, `most` at most; the first fault ends it."""
+    found = Explored()
     while found.schedules + found.cut < most:
-        lab = Laboratory(schedule.job, chooser, stepped_links=False)
-        chooser.enter(lab)
-        runner = Runner(schedule, lab, tamper, Coverage())
+        one = begin()
+        chooser.enter(one.lab)
         try:
-            result = runner.run()
+            faults = one.run()
         except Redundant:
             found.cut += 1
         else:
             found.schedules += 1
-            found.ends.add(_end(lab))
-            if result.faults:
-                found.faults = result.faults
+            found.ends.add(_end(one.lab) + chooser.history())
+            if faults:
+                found.faults = [*faults]
                 return found
         if not chooser.back():
             found.complete = True

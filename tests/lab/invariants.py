@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 from lab.lineage import Path, lineage_of
@@ -38,8 +38,9 @@ class Seen:
         numbered, owner_of = self.plane.instances(), self.lab.cluster.owner_of
         return [numbered[owner_of(group)] for group in self.lab.groups]
 
+    @cached_property
     def sinks(self) -> list[Partition]:
-        """Return the partitions of the sinks."""
+        """The partitions of the sinks."""
         return [partition for partition in self.plane.all_partitions() if partition.operator.is_sink]
 
 
@@ -62,7 +63,7 @@ class AppliedOnce(Invariant):
         """At any time."""
         return [
             f"{partition.name} has applied something twice"
-            for partition in (*seen.owners(), *seen.sinks())
+            for partition in (*seen.owners(), *seen.sinks)
             if len(partition.applied) != len(partition.position)
         ]
 
@@ -94,14 +95,14 @@ class Covered(Invariant):
         return [f"{name(group)} is not covered by checkpoint and kept outputs" for group in sorted(missing)]
 
     @staticmethod
-    def emitted(seen: Seen) -> Iterator[tuple[int, int]]:
-        """Yield (receiving partition, id) of what the sources and the live groups have sent so far."""
-        for source, rows in zip(seen.plane.sources, seen.lineage.from_sources, strict=True):
-            for sent in rows[: source.emitted]:
-                yield from sent
+    def emitted(seen: Seen) -> set[tuple[int, int]]:
+        """Return (receiving partition, id) of what the sources and the live groups have sent so far."""
+        first, sources = seen.lineage.first_of_sources, seen.plane.sources
+        found = set[tuple[int, int]]().union(*[sent[its.emitted] for its, sent in zip(sources, first, strict=True)])
         for owner in seen.owners():
             if owner.live:
-                yield from seen.lineage.emitted(owner.group.number, owner.applied)
+                found |= seen.lineage.emitted(owner.group.number, owner.applied)
+        return found
 
 
 class InStep(Invariant):
@@ -121,7 +122,7 @@ class InStep(Invariant):
             for receiver, rows in partition.kept.items():
                 if live.get(receiver.group.number) is receiver:
                     has[receiver.group.number].update([row.id for row in rows])
-        for group, tuple_id in Covered.emitted(seen):
+        for group, tuple_id in sorted(Covered.emitted(seen)):
             if group in has and tuple_id not in has[group] | lost.get(group, set()):
                 found.append(f"the replica of {seen.lab.cluster.partition_name(group)} is not in step")
         return [*dict.fromkeys(found)]
@@ -222,7 +223,7 @@ class SameAsCalm(Invariant):
     def check(self, seen: Seen) -> list[str]:
         """At rest."""
         found, may_lack = [], seen.losses.missing()
-        for partition in (*seen.owners(), *seen.sinks()):
+        for partition in (*seen.owners(), *seen.sinks):
             goal, lost = seen.lineage.inputs[partition.group.number], seen.lacks(partition)
             unexcused = lost.keys() - may_lack.get(partition.group.number, set())
             extra = Counter(partition.applied) - goal
@@ -260,7 +261,7 @@ class Ledger(Invariant):
     def check(self, seen: Seen) -> list[str]:
         """At rest."""
         lacks: Counter[int] = Counter()
-        for partition in (*seen.owners(), *seen.sinks()):
+        for partition in (*seen.owners(), *seen.sinks):
             lacks[partition.operator.index] += len(seen.lacks(partition))
         rows = ledger(seen.plane)
         wrong = [f"the ledger says lost: {row}, not {lacks[row[0]]}" for row in rows if row[2] != lacks[row[0]]]
@@ -280,7 +281,7 @@ class InOrder(Invariant):
         found, path = [], seen.lineage.path
         anew = seen.losses.bereft
         changed = anew | {run.move.group for run in seen.lab.migrations.runs}
-        for partition in (*seen.owners(), *seen.sinks()):
+        for partition in (*seen.owners(), *seen.sinks):
             last: dict[Path, int] = {}
             for tuple_id in () if partition.group.number in anew else partition.applied:
                 way, sequence = path.get((partition.group.number, tuple_id), ((), 0))

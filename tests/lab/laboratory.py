@@ -10,12 +10,13 @@ from lab.job import Job, keys_of, plan_of
 from lab.scheduler import Chooser, Scheduler
 from lab.stops import Stops
 from models.records.tables import NEVER
-from sim.clock import LINK
+from sim.clock import LINK, Process
 from sim.control.assembly import Control
 from sim.control.cluster import Cluster, RunPlan
-from sim.data_plane import NO_HOST, Listener
+from sim.data_plane import CONTROL, NO_HOST, Listener
+from sim.migration.protocol import Message
 from sim.plain.channels import Source
-from sim.plain.partition import Message
+from sim.plain.partition import Message as Letter
 from sim.plain.plane import PlainPlane
 
 
@@ -58,7 +59,7 @@ class LabWorld(PlainPlane):
         self, plan: RunPlan, cluster: Cluster, clock: Scheduler, listener: Listener, job: Job, stepped: bool
     ) -> None:
         self.job = job
-        self.letters: dict[int, Message] = {}  # by token, of messages that have left their task
+        self.letters: dict[int, Letter] = {}  # by token, of messages that have left their task
         super().__init__(plan, cluster, clock, listener)
         for host in self.hosts:
             host._new_link = lambda index=host.index: SteppedLink(clock, index, stepped)  # type: ignore[misc]
@@ -85,19 +86,27 @@ class LabWorld(PlainPlane):
             self.saver.take(owner)
             self.tell()
 
-    def send_message(self, message: Message, task: Any, size_bytes: int) -> None:
+    def send_message(self, message: Letter, task: Any, size_bytes: int) -> None:
         self.letters[message.token] = message
         super().send_message(message, task, size_bytes)
 
 
+TIMEOUTS = ("again", "unanswered", "timeout", "too_late")
+"""Messages of a timer by which waves ask again, as often as time passes, or give up."""
+
+
 class Laboratory(Control):
-    """A job under a scheduler, before the first step."""
+    """A job under a scheduler, before the first step.
+
+    Each time-out comes so often as `early` says while an answer may still come; else only when nothing else can come.
+    """
 
     clock: Scheduler
     plane: LabWorld
 
-    def __init__(self, job: Job, chooser: Chooser, stepped_links: bool = True) -> None:
-        self.job = job
+    def __init__(self, job: Job, chooser: Chooser, stepped_links: bool = True, early: int = 0) -> None:
+        self.job, self.early = job, dict.fromkeys(TIMEOUTS, early)
+        self.early["too_late"] = early // 2  # else hardly any run with a time-out would come to its INIT
         super().__init__(
             plan_of(job),
             lambda plan, cluster, clock, listener: LabWorld(plan, cluster, clock, listener, job, stepped_links),
@@ -106,6 +115,49 @@ class Laboratory(Control):
         # When tasks have caught up after an outage is a matter of time, and decides nothing.
         self.recovery.watch = lambda begun: None  # type: ignore[method-assign]
         self.stops = Stops(self.state, self.coordinator)
+        runtime = self.coordinator.runtime
+        timer = runtime.timer
+
+        def starts(message: Message, delay_ns: int) -> None:
+            if message.kind in TIMEOUTS:
+                self._wait(message)
+            else:
+                timer(message, delay_ns)
+
+        runtime.timer = starts  # type: ignore[method-assign]
+        runtime.restarts._gate = self._gate  # type: ignore[attr-defined]
+
+    def _gate(self, task: int, every_ns: int) -> Process:
+        """Look at the gate of a started task."""
+        alive = self.cluster.task_alive
+        there: Callable[[int], bool] = self.coordinator.runtime.restarts._receivers_are_there  # type: ignore[attr-defined]
+        while alive[task] and not there(task):
+            yield self.clock.when(lambda: not alive[task] or there(task))
+        self.plane.unpause(task)
+
+    def be_patient(self) -> None:
+        """Let time-outs come only when nothing else can come any more."""
+        self.early = dict.fromkeys(TIMEOUTS, 0)
+
+    def _wait(self, message: Message) -> None:
+        self.clock.add_timer(lambda _: self._rings(message), late=not self.early[message.kind])
+
+    def _rings(self, message: Message) -> None:
+        """Deliver a time-out, or wait once more; a wave that is over needs none."""
+        if self._is_over(message):
+            return
+        if self.clock.lanes:
+            if not self.early[message.kind]:
+                self._wait(message)
+                return
+            self.early[message.kind] -= 1
+        if message.to == CONTROL or self.cluster.task_alive[message.to]:
+            self.coordinator.runtime.deliver(message)
+
+    def _is_over(self, message: Message) -> bool:
+        run = self.coordinator.runtime.runs[message.run]
+        periodic = run.protocol is self.checkpoint_source.protocol and message.kind == "timeout"
+        return run.over or (periodic and message.note != run.at(CONTROL).wave)
 
     @cached_property
     def groups(self) -> range:
@@ -125,6 +177,11 @@ class Laboratory(Control):
     def saved_partitions(self) -> range:
         """The planned partitions that take periodic checkpoints: those with a state, and sinks, which acknowledge."""
         return range(self.groups.start, self.plan.first_partition[-1])
+
+    def next_hosts(self) -> dict[int, int]:
+        """Return, by partition, the host behind its own."""
+        partitions = range(len(self.cluster.partition_task))
+        return {one: (self.cluster.host_of(one) + 1) % self.job.hosts for one in partitions}
 
     def save(self, group: int) -> None:
         """Take the periodic checkpoint of a group, and of its replica."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import product
+from functools import cached_property
+from itertools import chain, product
 from typing import NamedTuple
 
 from lab.job import Job
@@ -28,12 +29,21 @@ class Lineage:
     path: dict[tuple[int, int], tuple[Path, int]]  # (partition, id) -> (partitions on its way, sequence)
     joins: frozenset[int]  # planned partitions that make outputs of pairs
 
-    def emitted(self, partition: int, applied: Iterable[int]) -> Iterator[Sent]:
-        """Yield the outputs of a partition that has applied these ids; of a join, those of pairs that are complete."""
-        rows = (sent for tuple_id in applied for sent in self.made[partition, tuple_id])
+    @cached_property
+    def first_of_sources(self) -> list[list[frozenset[Sent]]]:
+        """Return what the first 0, 1, ... tuples of each source task are sent as."""
+        return [
+            [frozenset(chain.from_iterable(rows[:count])) for count in range(len(rows) + 1)]
+            for rows in self.from_sources
+        ]
+
+    def emitted(self, partition: int, applied: Iterable[int]) -> set[Sent]:
+        """Return the outputs of a partition that has applied these ids; of a join, those of pairs that are complete."""
+        made = self.made
+        rows = [made[partition, tuple_id] for tuple_id in applied]
         if partition in self.joins:
-            return (sent for sent, parents in Counter(rows).items() if parents == 2)
-        return rows
+            return {sent for sent, parents in Counter(chain.from_iterable(rows)).items() if parents == 2}
+        return set(chain.from_iterable(rows))
 
 
 class _Input(NamedTuple):
@@ -47,11 +57,14 @@ class _Input(NamedTuple):
 
 
 _KNOWN: dict[Job, Lineage] = {}
+_MOST = 1024
 
 
 def lineage_of(job: Job, plane: PlainPlane) -> Lineage:
     """Return the lineage, which is worked out once for each job."""
     if job not in _KNOWN:
+        if len(_KNOWN) >= _MOST:
+            _KNOWN.clear()
         _KNOWN[job] = _worked_out(plane)
     return _KNOWN[job]
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from lab.lineage import Lineage
 from sim.migration.rebalance import Phase
-from sim.plain.partition import Partition, Row
+from sim.plain.partition import Checkpoint, Contents, Partition, Row
 
 Ids = set[int]
 
@@ -86,7 +86,7 @@ class Losses:
         for partition in self._instances(group):
             if lives(partition, host):
                 left.update(partition.applied)
-        left |= in_parcels(self._lab).get(group, set())
+        left |= in_parcels(self._lab, kept=False).get(group, set())
         gone = self.exposed[group] - left
         self.exposed[group] &= left
         if gone:
@@ -107,14 +107,18 @@ class Losses:
         return found
 
     def _has_for(self, sender: Partition, group: int, host: int) -> Ids:
-        """Return the ids that a sender keeps for the group or will make, as it is or restored from its checkpoint."""
+        """Return the ids that a sender keeps for the group or will make: as it is, or restored from what is saved."""
         applied: Ids = set()
         kept: Iterable[tuple[Partition, Iterable[Row]]] = ()
         if sender.operator.is_source or lives(sender, host):
             applied = set(sender.applied)
             kept = [(receiver, rows) for receiver, rows in sender.kept.items() if not receiver.retired]
-        elif sender.checkpoint and sender.checkpoint.host != host:
-            applied, kept = stored(sender), sender.checkpoint.kept
+        else:
+            saved = saved_in_parcel(self._lab, sender)
+            if saved is None and sender.checkpoint and sender.checkpoint.host != host:
+                saved = sender.checkpoint
+            if saved is not None:
+                applied, kept = set(saved.applied[: saved.count]), saved.kept
         found = {row.id for receiver, rows in kept if receiver.group.number == group for row in rows}
         for tuple_id in self._lineage.inputs[sender.group.number].keys() - applied:
             made = self._lineage.made[sender.group.number, tuple_id]
@@ -182,27 +186,40 @@ def lives(partition: Partition, host: int) -> bool:
     return partition.live and partition.task.host.index != host
 
 
-def in_parcels(lab: Any) -> dict[int, Ids]:
-    """Return, by group, the ids in parcels: in states, kept there for others, or captured.
-
-    Only of runs that have killed tasks: until then parcels are discarded when a host dies. And only of subtasks that
-    are not initialised: the others are recovered without the parcel.
-    """
+def in_parcels(lab: Any, kept: bool = True) -> dict[int, Ids]:
+    """Return, by group, the ids in parcels: in states, captured, and, with `kept`, what states keep for others."""
     found: defaultdict[int, Ids] = defaultdict(set)
-    for run in lab.rebalances.runs:
-        if Phase.KILLED not in run.facts or run.over:
-            continue
-        ready = {one for subtask in run.initialised for one in run.plan.flow.partitions[subtask]}
-        for parcel in [lab.plane.parcels[number] for number in run.parcels]:
-            for partition, saved in parcel.states:
-                if partition.number not in ready:
-                    found[partition.group.number].update(saved.applied[: saved.count])
-                    for receiver, rows in saved.kept:
-                        found[receiver.group.number].update(row.id for row in rows)
-            for one in parcel.tuples:
-                if one.partition.number not in ready:
-                    found[one.partition.group.number].add(one.row.id)
+    for contents, ready in _parcels(lab):
+        for partition, saved in contents.states:
+            if partition.number not in ready:
+                found[partition.group.number].update(saved.applied[: saved.count])
+                for receiver, rows in saved.kept if kept else ():
+                    found[receiver.group.number].update(row.id for row in rows)
+        for one in contents.tuples:
+            if one.partition.number not in ready:
+                found[one.partition.group.number].add(one.row.id)
     return found
+
+
+def saved_in_parcel(lab: Any, partition: Partition) -> Checkpoint | None:
+    """Return the state with which a parcel brings the partition back, if there is one."""
+    for contents, ready in _parcels(lab):
+        for saved_for, saved in contents.states:
+            if saved_for is partition and partition.number not in ready:
+                return saved
+    return None
+
+
+def _parcels(lab: Any) -> Iterator[tuple[Contents, set[int]]]:
+    """Yield parcels with the partitions that are initialised: those are recovered without it.
+
+    Only of runs that have killed tasks: until then parcels are discarded when a host dies.
+    """
+    for run in lab.rebalances.runs:
+        if Phase.KILLED in run.facts and not run.over:
+            ready = {one for subtask in run.initialised for one in run.plan.flow.partitions[subtask]}
+            for number in run.parcels:
+                yield lab.plane.parcels[number], ready
 
 
 def holds_its_own_checkpoint(partition: Partition) -> bool:

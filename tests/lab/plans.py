@@ -23,6 +23,8 @@ class Subject(ABC):
     """How long a schedule may take, as a multiple of that of a move."""
     unheard: frozenset[str] = frozenset()
     """Messages that no run of this kind sends, though its protocol inherits handlers of them."""
+    final: frozenset[str] = frozenset()
+    """Messages that end a run or change nothing: a crash in the phase after them is no case of its own."""
 
     @abstractmethod
     def kind(self, lab: Any) -> Any:
@@ -121,6 +123,7 @@ class Rebalanced(Subject):
 
     roles = ("subtask", "source")
     unheard = frozenset({"rollback"})
+    final = frozenset({"too_late"})
     length = 6  # an INIT that is repeated goes to every task again
     _STANDS_FOR: Mapping[str, str] = {
         "old owner": "subtask",

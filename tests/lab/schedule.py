@@ -52,6 +52,7 @@ class Schedule:
     crashes: tuple[Crash, ...]
     saves: tuple[int, ...]  # after how many steps of protocols each group takes one more checkpoint, or later
     choices: tuple[int, ...] | None = None
+    early: int = 0  # how often waves ask again while an answer may still come
 
     def text(self) -> str:
         """Return one line that `python -m lab` replays."""
@@ -67,6 +68,11 @@ class Schedule:
         raw["saves"] = tuple(raw["saves"])
         raw["choices"] = None if raw["choices"] is None else tuple(raw["choices"])
         return cls(**raw)
+
+
+def listed(digits: str) -> tuple[int, ...]:
+    """Return the choices of a schedule, each written as a hexadecimal digit."""
+    return tuple(int(digit, 16) for digit in digits)
 
 
 @dataclass
@@ -90,7 +96,7 @@ def run(
     if chooser is None:
         chooser = Seeded(schedule.seed) if schedule.choices is None else Listed(schedule.choices)
     noted = Noted(chooser)
-    lab = Laboratory(schedule.job, noted if note else chooser, stepped_links=bool(schedule.crashes))
+    lab = Laboratory(schedule.job, noted if note else chooser, bool(schedule.crashes), early=schedule.early)
     result = Runner(schedule, lab, tamper, coverage or Coverage()).run()
     result.choices = noted.choices
     return result
@@ -128,7 +134,8 @@ class Runner:
         return Result([*self.faults], lab.clock.now_ns(), sum(map(len, self.seen.losses.destroyed.values())))
 
     def _blame(self, found: Sequence[str]) -> None:
-        self.faults.update(dict.fromkeys(found))
+        if found:
+            self.faults.update(dict.fromkeys(found))
 
     # -- what is to happen
 

@@ -1,26 +1,29 @@
 """A clock that is a scheduler: any step that could come next may come next; time only counts steps.
 
 A *place* is what keeps an order: a channel between two tasks, a task (the end of its service, the next arrival at a
-source), the link of a host, a timer of control, a fault that is to come. The first step of each place is enabled.
+source), the link of a host, a timer of control, a fault that is to come. The first step of each place is enabled, but
+for *late* places: those come when there is nothing else.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import accumulate, islice
 from random import Random
 from typing import Any
 
-import simpy
-
-from sim.clock import ARRIVAL, CREDIT, MESSAGE, RECEIVER, SERVICE, TICKS, Clock
+from sim.clock import ARRIVAL, CREDIT, MESSAGE, RECEIVER, SERVICE, TICKS, Clock, Process
 
 CLASS = ARRIVAL - SERVICE
 SPEEDS = (0.003, 0.03, 0.3, 1.0, 1.0)  # of a place in a schedule: some crawl
 Place = tuple[str, int, int]
 
 
+@lru_cache(maxsize=1 << 16)
 def place_of(rank: int) -> Place:
     """Return the place at which a step has to keep its order."""
     kind, rest = divmod(rank, CLASS)
@@ -50,18 +53,16 @@ class Seeded(Chooser):
         self._speed: dict[Place, float] = {}
 
     def choose(self, lanes: dict[Place, deque[Step]]) -> Place:
-        speed, places = self._speed, list(lanes)
-        if len(places) == 1:
-            return places[0]
-        for place in places:
-            if place not in speed:
-                speed[place] = self._draw.choice(SPEEDS)
-        at = self._draw.random() * sum([speed[place] for place in places])
-        for place in places:
-            at -= speed[place]
-            if at < 0:
-                return place
-        return places[-1]
+        speed = self._speed
+        if len(lanes) == 1:
+            return next(iter(lanes))
+        if not speed.keys() >= lanes.keys():
+            for place in lanes:
+                if place not in speed:
+                    speed[place] = self._draw.choice(SPEEDS)
+        sums = [*accumulate(map(speed.__getitem__, lanes))]
+        at = bisect_right(sums, self._draw.random() * sums[-1])
+        return next(islice(lanes, min(at, len(sums) - 1), None))
 
 
 def in_order(lanes: dict[Place, deque[Step]]) -> list[Place]:
@@ -98,17 +99,28 @@ class Noted(Chooser):
 
 
 Step = tuple[int, Callable[[Any], None]]  # its number and what it does
+NOW = object()  # what a control process yields that goes on at once
+Condition = Callable[[], bool]
 
 
 class Scheduler(Clock):
-    """Only for the plain plane, whose every step is an event of its clock."""
+    """Only for the plain plane, whose every step is an event of its clock.
+
+    Control processes yield nothing but what `sleep` returns, so nothing of SimPy runs. As there, those that begin go
+    before those that go on.
+    """
 
     def __init__(self, chooser: Chooser) -> None:
         super().__init__()
         self.chooser = chooser
         self.lanes: dict[Place, deque[Step]] = {}
+        self.late: dict[Place, deque[Step]] = {}
+        self.late_steps = 0  # so far
         self.last: Place | None = None
         self._added = 0
+        self._begin: deque[Process] = deque()  # control processes of this instant
+        self._go_on: deque[Process] = deque()
+        self._waiting: list[tuple[Condition, Process]] = []  # control processes that look again and again
 
     def add(self, place: Place, call: Callable[[Any], None]) -> None:
         """Add a step that may come at any time from now on, behind the others at its place."""
@@ -118,29 +130,47 @@ class Scheduler(Clock):
         self._added += 1
         lane.append((self._added, call))
 
+    def add_fault(self, what: str, do: Callable[[], None]) -> None:
+        """Add something that is asked for, or that happens, at any time from now on."""
+        self._added += 1
+        self.lanes[what, self._added, 0] = deque([(self._added, lambda _: do())])
+
+    def add_timer(self, call: Callable[[Any], None], late: bool) -> None:
+        """Add a step at a place of its own."""
+        self._added += 1
+        (self.late if late else self.lanes)["timer", self._added, 0] = deque([(self._added, call)])
+
     def at(self, time_ns: int, rank: int, call: Callable[[Any], None]) -> None:
         """Add the step, whatever the time; watermarks have no meaning without one, and are left out."""
         if not TICKS <= rank < CREDIT:
             self.add(place_of(rank), call)
 
+    def process(self, process: Process) -> Any:
+        """Begin a control process in this instant."""
+        self._begin.append(process)
+
     def sleep(self, until_ns: int) -> Any:
-        """Return the event that a control process yields: a step of its own, or at once if the time has come."""
-        if until_ns <= self._now:
-            return self.timeout(0)
-        event = simpy.Event(self)
-        self._added += 1
-        self.lanes["timer", self._added, 0] = deque([(self._added, event.succeed)])
-        return event
+        """Return what a control process yields: it goes on at a step of its own, or at once if the time has come."""
+        return NOW if until_ns <= self._now else None
+
+    def when(self, holds: Condition) -> Any:
+        """Return what a control process yields that looks again and again: it may go on at a step once that holds.
+
+        Looks that find nothing change nothing, and are left out.
+        """
+        return holds
 
     def take(self) -> bool:
         """Do the next step, and all that control does at once because of it; return False if none is left."""
-        if not self.lanes:
+        lanes = self.lanes or self.late
+        if not lanes:
             return False
-        place = self.last = self.chooser.choose(self.lanes)
-        lane = self.lanes[place]
+        self.late_steps += not self.lanes
+        place = self.last = self.chooser.choose(lanes)
+        lane = lanes[place]
         _, call = lane.popleft()
         if not lane:
-            del self.lanes[place]
+            del lanes[place]
         self._now += 1
         call(None)
         self.settle()
@@ -148,5 +178,23 @@ class Scheduler(Clock):
 
     def settle(self) -> None:
         """Run the control processes of this instant."""
-        while self._queue:
-            self.step()
+        while self._begin or self._go_on:
+            process = self._begin.popleft() if self._begin else self._go_on.popleft()
+            try:
+                event = next(process)
+            except StopIteration:
+                continue
+            if event is NOW:
+                self._go_on.append(process)
+            elif event is None:
+                self._sleeps(process)
+            else:
+                self._waiting.append((event, process))
+        if self._waiting:
+            ready = [process for holds, process in self._waiting if holds()]
+            self._waiting = [one for one in self._waiting if one[1] not in ready]
+            for process in ready:
+                self._sleeps(process)
+
+    def _sleeps(self, process: Process) -> None:
+        self.add_timer(lambda _: self._go_on.append(process), late=False)

@@ -73,7 +73,8 @@ def size(schedule: Schedule) -> tuple[int, ...]:
     job = schedule.job
     faults = len(schedule.moves) + len(schedule.crashes)
     parts = len(job.dataflow)
-    return faults, parts, job.sources, job.groups, job.tuples, len(schedule.saves), sum(map(bool, choices))
+    tuples, others = (job.sources, job.groups, job.tuples), (len(schedule.saves), schedule.early)
+    return faults, parts, *tuples, *others, sum(map(bool, choices))
 
 
 def _simpler(schedule: Schedule) -> Iterator[Schedule]:
@@ -93,6 +94,8 @@ def _simpler(schedule: Schedule) -> Iterator[Schedule]:
         yield replace(schedule, job=replace(job, tuples=job.tuples - 1))
     if job.writes:
         yield replace(schedule, job=replace(job, writes=False))
+    if schedule.early:
+        yield replace(schedule, early=schedule.early - 1)
     for k in range(1, len(schedule.saves)):
         yield replace(schedule, saves=schedule.saves[:k] + schedule.saves[k + 1 :])
 

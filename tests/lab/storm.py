@@ -7,15 +7,15 @@ All of them may come at any time, too early as well: then something is done twic
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from random import Random
-from typing import Any, ClassVar
+from typing import Any
 
 from lab.invariants import NothingWaits, OneLives, Seen
-from lab.job import random_job
+from lab.job import Job, small_job
 from lab.laboratory import Laboratory
-from lab.scheduler import Place, Seeded
+from lab.scheduler import Chooser, Listed, Seeded
 from lab.shapes import CHAIN, SHAPES
 from sim.data_plane import CONTROL
 from sim.migration.checkpoint_source import CheckpointWaves, PeriodicContext
@@ -31,8 +31,6 @@ Tamper = Callable[[Laboratory], None]
 class SteppedWaves(CheckpointWaves):
     """Periodic waves that begin at steps."""
 
-    lab: ClassVar[Storm]
-
     def start(self, ctx: PeriodicContext) -> None:
         """Do nothing."""
 
@@ -42,43 +40,35 @@ class SteppedWaves(CheckpointWaves):
             self.open = True
             self.on_step(ctx, message._replace(note="prepare"))
 
-    def on_timeout(self, ctx: PeriodicContext, message: Message) -> None:
-        """Give the wave up: only so often before nothing else can come, for each time it is sent once more."""
-        if message.note == self.wave and self.lab.lab.clock.lanes:
-            self.lab.premature -= 1
-            if self.lab.premature < 0:
-                ctx.at_timeout("timeout", message.note)
-                return
-        super().on_timeout(ctx, message)
-
 
 class Storm:
     """One laboratory in which the dataflow is rebalanced by DSM."""
 
     def __init__(
         self,
-        seed: int,
-        acks: str,
+        job: Job,
+        chooser: Chooser,
+        draw: Random,
+        crashes: int = 0,
+        stepped_links: bool = False,
+        early: int = 0,
         waves: type[CheckpointWaves] = CheckpointWaves,
         tamper: Tamper | None = None,
-        crashes: bool = True,
     ) -> None:
-        self.draw = draw = Random(f"storm {seed}")
-        job = random_job(draw.randrange(24), draw.choice([1, 2]), draw.choice([1, 2]), draw.choice([1, 2]), (4, 6, 10))
-        job = replace(job, shape=ACKED[seed % len(ACKED)], acks=acks, works=seed % 3 == 0)
-        many = draw.choice([0, 1, 1, 2]) if crashes else 0
-        self.lab = Laboratory(job, Seeded(seed), stepped_links=many > 0)
-        self.seen, self.faults, self.acts = Seen(self.lab, many), Counter[str](), 0
+        self.draw = draw
+        self.lab = Laboratory(job, chooser, stepped_links, early)
+        self.seen, self.faults, self.acts = Seen(self.lab, crashes), Counter[str](), 0
         self.told = 0  # steps of protocols
-        self.premature = draw.choice([0, 0, 1, 3])  # time-outs of waves that may come too early
-        self.covered, self.met = acks == "covered", Counter[str]()
-        own = type("Own", (SteppedWaves, waves) if waves is not CheckpointWaves else (SteppedWaves,), {"lab": self})
+        self.later: list[tuple[int, str, Callable[[], None]]] = []  # steps that come after so many of protocols
+        self.healer: Chooser = chooser  # of the steps at the end
+        self.covered, self.met = job.acks == "covered", Counter[str]()
         self.source = self.lab.checkpoint_source
-        self.source.protocol = own
+        self.source.protocol = type(
+            "Own", (SteppedWaves, waves) if waves is not CheckpointWaves else (SteppedWaves,), {}
+        )
         if tamper:
             tamper(self.lab)
         self.source.start()
-        self._enable(many)
         runtime = self.lab.coordinator.runtime
         deliver = runtime.deliver
 
@@ -90,40 +80,80 @@ class Storm:
 
         runtime.deliver = delivers  # type: ignore[method-assign]
 
+    @classmethod
+    def drawn(
+        cls,
+        seed: int,
+        acks: str,
+        waves: type[CheckpointWaves] = CheckpointWaves,
+        tamper: Tamper | None = None,
+    ) -> Storm:
+        """Return that of a seed."""
+        draw = Random(f"storm {seed}")
+        crashes, early = draw.choice([0, 1, 1, 2]), draw.choice([0, 0, 1, 3])
+        job = replace(small_job(seed, ACKED), acks=acks)
+        # What has not left dies with its host; in half of the schedules with crashes all leaves at once.
+        stepped_links = crashes > 0 and draw.random() < 0.5
+        one = cls(job, Seeded(seed), draw, crashes, stepped_links, early, waves, tamper)
+        one._enable(crashes)
+        return one
+
+    @classmethod
+    def tiny(cls, chooser: Chooser, acks: str, waves: int, delayed: bool) -> Storm:
+        """Return that of a source with one tuple, a keyed task and a sink, with a rebalance and so many periodic waves.
+
+        Tasks start at once, or, if `delayed`, at steps. At the end, when all is healed, steps come by age.
+        """
+        one = cls(Job(seed=1, sources=1, stages=1, groups=1, tuples=1, hosts=4, acks=acks), chooser, Random(0))
+        one.healer, hosts = Listed(()), one.lab.next_hosts()
+        starts = dict.fromkeys(hosts, int(delayed))
+        for _ in range(waves):
+            one.lab.clock.add_fault("wave", one.wave)
+        one.lab.clock.add_fault("rebalance", lambda: one.rebalance(hosts, starts, command_ns=0, gate_ns=1))
+        return one
+
     def _enable(self, crashes: int) -> None:
-        draw, add, later = self.draw, self.lab.clock.add, list[tuple[int, Place, Callable[[], None]]]()
-        for number in range(draw.choice([2, 4, 8])):
-            add(("wave", number, 0), lambda _: self._wave())
-        for number in range(draw.choice([0, 1, 3])):
+        draw, add, later = self.draw, self.lab.clock.add_fault, list[tuple[int, str, Callable[[], None]]]()
+        for _ in range(draw.choice([2, 4, 8])):
+            add("wave", self.wave)
+        for _ in range(draw.choice([0, 1, 3])):
             back = draw.choice([0, 0, 20, 100])
-            add(("tick", number, 0), lambda _, back=back: self._tick(back))  # type: ignore[misc]
+            add("tick", lambda back=back: self.tick(back))  # type: ignore[misc]
         # After so many steps of protocols, or later: waves have to store something before all is lost.
-        for number in range(draw.choice([1, 1, 2])):
-            later.append((draw.choice([0, 50, 100, 200]), ("rebalance", number, 0), self._rebalance))
-        for number in range(draw.choice([0, 0, 1, 2])):
-            later.append((draw.choice([0, 50, 100, 200]), ("kill", number, 0), self._kill))
-        for number in range(crashes):
-            later.append((draw.choice([0, 20, 50, 100, 150]), ("crash", number, 0), self._crash))
+        for _ in range(draw.choice([1, 1, 2])):
+            later.append((draw.choice([0, 50, 100, 200]), "rebalance", self._rebalance))
+        for _ in range(draw.choice([0, 0, 1, 2])):
+            later.append((draw.choice([0, 50, 100, 200]), "kill", self._kill))
+        for _ in range(crashes):
+            later.append((draw.choice([0, 20, 50, 100, 150]), "crash", self._crash))
         self.later = sorted(later, key=lambda one: one[0])
 
     def _add_due(self, everything: bool = False) -> None:
         while self.later and (everything or self.later[0][0] <= self.told):
-            _, place, do = self.later.pop(0)
-            self.lab.clock.add(place, lambda _, do=do: do())  # type: ignore[misc]
+            _, what, do = self.later.pop(0)
+            self.lab.clock.add_fault(what, do)
 
     # -- steps
+
+    def rebalance(
+        self, hosts: Mapping[int, int], starts: Mapping[int, int], command_ns: int, gate_ns: int | None
+    ) -> None:
+        """Ask for a rebalance."""
+        self.lab.rebalances.request("dsm", hosts, starts, command_ns, gate_ns=gate_ns)
 
     def _rebalance(self) -> None:
         partitions = range(len(self.lab.cluster.partition_task))
         hosts = {one: self.draw.randrange(self.lab.job.hosts) for one in partitions}
         starts = {one: self.draw.choice([0, 1]) for one in partitions}
-        self.lab.rebalances.request("dsm", hosts, starts, self.draw.choice([0, 1]), gate_ns=self.draw.choice([None, 1]))
+        self.rebalance(hosts, starts, self.draw.choice([0, 1]), self.draw.choice([None, 1]))
 
-    def _wave(self) -> None:
+    def wave(self) -> None:
+        """Begin a periodic wave, unless one is open."""
         assert self.source.run is not None
         self.lab.coordinator.runtime.deliver(Message(self.source.run.number, "due", CONTROL, CONTROL))
 
-    def _tick(self, back: int) -> None:
+    def tick(self, back: int) -> None:
+        """Let the roots fail that were emitted so many steps ago, or earlier."""
         self.lab.timeouts._expire(max(0, self.lab.clock.now_ns() + 1 - back))
 
     def _kill(self) -> None:
@@ -166,13 +196,14 @@ class Storm:
             self._steps()
             self._add_due(everything=True)
             self._steps()
-            self.premature = 0
+            self.lab.be_patient()
+            self.lab.clock.chooser = self.healer
             for _ in range(ROUNDS):
-                self._wave()
+                self.wave()
                 self._steps()
                 if self._is_quiet():
                     break
-                self._tick(0)
+                self.tick(0)
                 self._steps()
         except Exception as error:  # a verb that refuses, or fails, is a fault
             self.faults[f"raises {type(error).__name__}: {error}"] += 1
@@ -213,7 +244,7 @@ class Storm:
             self.faults["is not quiet"] += 1
         for invariant in (OneLives(), NothingWaits()):
             self.faults.update(invariant.check(self.seen))
-        for partition in (*self.seen.sinks(), *(self.seen.owners() if self.covered else ())):
+        for partition in (*self.seen.sinks, *(self.seen.owners() if self.covered else ())):
             if self.seen.lacks(partition):
                 self.faults[f"{partition.name} lacks something"] += 1
         stored = {parcel.number for kept in self.lab.coordinator.runtime.store._kept.values() for parcel in kept}

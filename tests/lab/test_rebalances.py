@@ -1,30 +1,22 @@
 """DCR and CCR under every order of steps and crashes that a scheduler finds: nothing is lost, nothing comes twice.
 
-Steps beside those of a move: a rebalance is asked for, a task starts, its gate is looked at, the store answers, or
-never does, INIT is repeated, a run is called off in time. Oracles: `invariants.py`; without crashes also the ledger in
-between, and jobs in which no checkpoints are taken and upstream keeps nothing.
+Oracles: `invariants.py`; without crashes also the ledger in between, and jobs in which no checkpoints are taken and
+upstream keeps nothing.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable
-from dataclasses import replace
-from random import Random
-from typing import Any
 
 import pytest
 
 from lab.campaigns import drawn, drawn_shaped
 from lab.coverage import Coverage
-from lab.invariants import AppliedOnce, InOrder, Invariant, Ledger, MovesEnd, NothingWaits, OneLives, SameAsCalm, Seen
-from lab.job import random_job
-from lab.laboratory import Laboratory
+from lab.exploring import Explored, ExploringWaves, explored
+from lab.job import Job
+from lab.rebalancing import Rebalancing
 from lab.report import failure
-from lab.schedule import run
-from lab.scheduler import Seeded
-from lab.shapes import CHAIN, SHAPES
-from sim.control.state_store import StateStore
+from lab.schedule import Ask, Crash, Schedule, listed, run
 from sim.data_plane import Parcel
 from sim.migration.protocol import Message
 from sim.migration.protocols import REBALANCE_PROTOCOLS
@@ -32,22 +24,17 @@ from sim.migration.protocols.ccr import CCR
 from sim.migration.protocols.dcr import DCR
 from sim.migration.rebalance import PAUSE, Phase, RebalanceContext, RebalanceProtocol, SavingProtocol
 from sim.migration.waves import COMMIT, INIT, PREPARE, Address, Wave, WaveProtocol
-from sim.plain.audit import ledger
 
-MOST_STEPS = 12_000
-EVERY = 10  # steps of protocols between two looks at the ledger
-AT_REST: tuple[Invariant, ...] = (
-    AppliedOnce(),
-    OneLives(),
-    MovesEnd(),
-    NothingWaits(),
-    SameAsCalm(),
-    Ledger(),
-    InOrder(),
-)
-SEEDS, MORE = range(40), range(40, 10_000)  # of each protocol on chains, and on other shapes
+CRASHES, CALM, SILENT = range(500), range(700), range(300)
+"""Schedules of each protocol, 2,000 in all: with crashes, on chains and as many on other shapes; without; with a store
+that does not answer once."""
 SAVING = ("dcr", "ccr")  # protocols that save what they kill
 every_protocol = pytest.mark.parametrize("protocol", SAVING)
+
+
+def more(seeds: range) -> range:
+    """Return ten times as many seeds, which follow these."""
+    return range(seeds.stop, 11 * seeds.stop)
 
 
 def with_crashes(protocol: str, seeds: range) -> Coverage:
@@ -64,123 +51,75 @@ def with_crashes(protocol: str, seeds: range) -> Coverage:
 
 @every_protocol
 def test_nothing_is_lost_whoever_dies(protocol: str) -> None:
-    with_crashes(protocol, SEEDS)
+    with_crashes(protocol, CRASHES)
 
 
 @pytest.mark.slow
 @every_protocol
 def test_nothing_is_lost_whoever_dies_in_many_schedules(protocol: str) -> None:
-    coverage = with_crashes(protocol, MORE)
+    coverage = with_crashes(protocol, more(CRASHES))
     assert coverage.missing(REBALANCE_PROTOCOLS[protocol], protocol) == []
 
 
+# -- found by the laboratory
+
+
+JOB = Job(seed=23, sources=2, stages=2, groups=1, tuples=8, hosts=4)
+FOUND = {
+    # The checkpoint of stage1 dies, then its host. Upstream is not initialised: it comes back with the state in its
+    # parcel, which has made and forgotten the lost tuple, so it does not make it again.
+    "upstream comes back from a parcel": (
+        Schedule(
+            "ccr",
+            0,
+            JOB,
+            (Ask(0, 2, to_checkpoint_host=True),),
+            (Crash("old owner", 3, 30, "never"), Crash("old owner", 0, 42, "before it is detected")),
+            (0, 0),
+            listed(
+                "060777777766676835375347477646077150038387378000000000000000000000000000000000000000000000000000"
+                "00000000000000000000000000000000000000000000006000000000000000000000100000000001"
+            ),
+            early=1,
+        ),
+        1,
+    ),
+    # Checkpoint and owner die in one crash. The run says that it has lost two tuples, since upstream has no more than
+    # what is in its parcel; that still has them.
+    "upstream has kept in its parcel": (
+        Schedule(
+            "ccr",
+            0,
+            JOB,
+            (Ask(0, 2, to_checkpoint_host=True),),
+            (Crash("old owner", 0, 42, "before it is detected"),),
+            (0, 0),
+            listed(
+                "04421232044381674767764656655277738887878000000013333325543322300022002000000011011105342332200000011"
+            ),
+            early=1,
+        ),
+        0,
+    ),
+}
+"""Schedules under which the judge was wrong, with the number of tuples that they destroy."""
+
+
+@pytest.mark.parametrize("title", FOUND)
+def test_what_upstream_has_in_a_parcel_is_what_it_sends_again(title: str) -> None:
+    schedule, destroyed = FOUND[title]
+    result = run(schedule)
+    assert (result.faults, result.destroyed) == ([], destroyed)
+
+
 # -- without crashes, at every step
-
-
-FAR = 10**15
-
-
-class Forgetful(StateStore):
-    """A store that does not answer the request with this number."""
-
-    silent = -1
-
-    def __init__(self, state: Any) -> None:
-        super().__init__(state)
-        self.asked = 0
-
-    def _is_silent(self) -> bool:
-        self.asked += 1
-        return self.asked - 1 == self.silent
-
-    def persist(
-        self,
-        name: Hashable,
-        parcels: tuple[Parcel, ...],
-        task: int,
-        wanted: Callable[[], bool],
-        answered: Callable[[], None],
-    ) -> None:
-        super().persist(name, parcels, task, wanted, (lambda: None) if self._is_silent() else answered)
-
-    def fetch(self, name: Hashable, task: int, answered: Callable[[tuple[Parcel, ...]], None]) -> None:
-        super().fetch(name, task, (lambda _: None) if self._is_silent() else answered)
-
-
-class Rebalanced:
-    """One laboratory in which the dataflow is rebalanced."""
-
-    def __init__(self, seed: int, protocol: type[RebalanceProtocol], forgets: bool) -> None:
-        draw = Random(f"rebalance {seed}")
-        shape = [CHAIN, *SHAPES][seed % (1 + len(SHAPES))]
-        job = random_job(draw.randrange(24), draw.choice([1, 2]), draw.choice([1, 2]), draw.choice([1, 2]), (4, 6, 10))
-        job = replace(job, shape=shape, saved=draw.random() < 0.5, works=seed % 3 == 0)
-        self.lab = Laboratory(job, Seeded(seed), stepped_links=False)
-        self.seen = Seen(self.lab, crashes=0)
-        self.faults: Counter[str] = Counter()
-        self.acts = 0  # of protocols since the last check
-        runtime = self.lab.coordinator.runtime
-        self.store = runtime.store = Forgetful(self.lab.state)
-        if forgets:
-            self.store.silent = draw.randrange(12)
-        deliver = runtime.deliver
-
-        def delivers(message: Message) -> None:
-            self.acts += 1
-            deliver(message)
-
-        runtime.deliver = delivers  # type: ignore[method-assign]
-        self.kind = self.lab.rebalances
-        self.kind.protocols = {"this": protocol}
-        partitions = range(len(self.lab.cluster.partition_task))
-        hosts = {one: draw.randrange(job.hosts) for one in partitions}
-        starts = {one: draw.choice([0, 1]) for one in partitions}
-        timeout_ns = FAR if forgets and draw.random() < 0.5 else None
-        for number in range(draw.choice([1, 1, 2])):
-            self.lab.clock.add(
-                ("rebalance", number, 0), lambda _: self.kind.request("this", hosts, starts, timeout_ns=timeout_ns)
-            )
-        for partition in self.lab.saved_partitions if self.lab.job.saved else ():
-            for again in range(2):
-                self.lab.clock.add(("save", partition, again), lambda _, one=partition: self.lab.plane.save(one))  # type: ignore[misc]
-
-    def run(self) -> list[str]:
-        """Take all steps; return what is wrong."""
-        clock = self.lab.clock
-        try:
-            clock.settle()
-            while clock.take():
-                if self.acts >= EVERY:
-                    self._check()
-                if clock.now_ns() > MOST_STEPS:
-                    # INIT is repeated for ever where the store never answers.
-                    if self.store.silent < 0:
-                        self.faults["does not come to rest"] += 1
-                    break
-        except Exception as error:  # a verb that refuses, or fails, is a fault
-            self.faults[f"raises {type(error).__name__}: {error}"] += 1
-            return [*self.faults]
-        self._check()
-        if all(run.over for run in self.kind.runs) and not self.lab.moving:
-            for invariant in AT_REST:
-                self.faults.update(invariant.check(self.seen))
-        return [*self.faults]
-
-    def _check(self) -> None:
-        """Conservation: whatever was emitted is in a state, on its way, or in a parcel."""
-        self.acts = 0
-        for operator, _, lost, duplicated in ledger(self.lab.plane):
-            if lost or duplicated:
-                self.faults[f"operator {operator}: {lost} lost, {duplicated} twice"] += 1
-        reasons = {row[5] for row in self.lab.plane.recorder.rows["dropped"]} - {"duplicate"}
-        self.faults.update(f"dropped: {reason}" for reason in reasons)
 
 
 def calm(protocol: str, seeds: range, forgets: bool = False) -> Counter[str]:
     """Run schedules without crashes; return how many runs have ended, were called off, and are stuck."""
     found: Counter[str] = Counter()
     for seed in seeds:
-        one = Rebalanced(seed, REBALANCE_PROTOCOLS[protocol], forgets)
+        one = Rebalancing.drawn(seed, REBALANCE_PROTOCOLS[protocol], forgets)
         assert one.run() == [], f"seed {seed} of {protocol}, shape {one.lab.job.shape}"
         ended = [run.completed_ns is not None for run in one.kind.runs]
         over = [run.over for run in one.kind.runs]
@@ -193,22 +132,22 @@ def calm(protocol: str, seeds: range, forgets: bool = False) -> Counter[str]:
 
 @every_protocol
 def test_nothing_is_lost_or_done_twice_at_any_step(protocol: str) -> None:
-    found = calm(protocol, range(40))
-    assert found["ended"] >= 40
+    found = calm(protocol, CALM)
+    assert found["ended"] >= len(CALM)
     assert not found["stuck"]
 
 
 @every_protocol
 def test_a_store_that_does_not_answer_loses_nothing(protocol: str) -> None:
-    found = calm(protocol, range(60), forgets=True)
-    assert min(found[what] for what in ("ended", "called off", "stuck")) >= 5, found
+    found = calm(protocol, SILENT, forgets=True)
+    assert min(found[what] for what in ("ended", "called off", "stuck")) >= 30, found
 
 
 @pytest.mark.slow
 @every_protocol
-@pytest.mark.parametrize("forgets", [False, True])
-def test_nothing_is_lost_or_done_twice_at_any_step_of_many(protocol: str, forgets: bool) -> None:
-    calm(protocol, range(40, 5000), forgets)
+@pytest.mark.parametrize(("seeds", "forgets"), [(more(CALM), False), (more(SILENT), True)])
+def test_nothing_is_lost_or_done_twice_at_any_step_of_many(protocol: str, seeds: range, forgets: bool) -> None:
+    calm(protocol, seeds, forgets)
 
 
 # -- mutants
@@ -370,7 +309,7 @@ MUTANTS: tuple[type[RebalanceProtocol], ...] = (
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=[one.__name__ for one in MUTANTS])
 def test_a_wrong_protocol_is_found(mutant: type[RebalanceProtocol]) -> None:
-    assert any(Rebalanced(seed, mutant, False).run() for seed in range(150))
+    assert any(Rebalancing.drawn(seed, mutant).run() for seed in range(150))
 
 
 class SequentialCapture(CCR):
@@ -389,4 +328,51 @@ class NoCapture(CCR):
 
 @pytest.mark.parametrize("harmless", [SequentialCapture, BothWays, NoCapture])
 def test_what_changes_times_alone_is_not_blamed(harmless: type[RebalanceProtocol]) -> None:
-    assert [seed for seed in range(40) if Rebalanced(seed, harmless, False).run()] == []
+    assert [seed for seed in range(40) if Rebalancing.drawn(seed, harmless).run()] == []
+
+
+# -- all schedules of tiny jobs
+
+
+def explored_all(protocol: type[RebalanceProtocol], tuples: int, delayed: bool, prune: bool = True) -> Explored:
+    """Run all orders of a tiny job, but for those that swap steps of different tasks."""
+    chooser = ExploringWaves(prune)
+    return explored(chooser, lambda: Rebalancing.tiny(chooser, protocol, tuples, delayed))
+
+
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("protocol", "tuples", "delayed", "schedules"),
+    [
+        ("dcr", 1, False, 626),
+        ("ccr", 1, False, 1_004),
+        ("dcr", 0, True, 146),
+        ("ccr", 0, True, 112),
+        pytest.param("dcr", 1, True, 7_214, marks=SLOW),
+        pytest.param("ccr", 1, True, 5_488, marks=SLOW),
+    ],
+)
+def test_all_schedules_of_a_tiny_job(protocol: str, tuples: int, delayed: bool, schedules: int) -> None:
+    found = explored_all(REBALANCE_PROTOCOLS[protocol], tuples, delayed)
+    assert found.complete
+    assert found.faults == []
+    assert found.schedules == schedules
+
+
+@pytest.mark.parametrize(
+    ("protocol", "delayed"),
+    [("dcr", False), pytest.param("ccr", False, marks=SLOW), pytest.param("dcr", True, marks=SLOW)],
+)
+def test_what_is_left_out_is_like_something_that_is_not(protocol: str, delayed: bool) -> None:
+    pruned, everything = (explored_all(REBALANCE_PROTOCOLS[protocol], 0, delayed, prune) for prune in (True, False))
+    assert pruned.complete
+    assert everything.complete
+    assert pruned.ends == everything.ends
+    assert 40 * pruned.schedules < everything.schedules
+
+
+@pytest.mark.parametrize("mutant", [NotPaused, NotSaved, StateLost, PutTwice])
+def test_a_wrong_protocol_is_noticed_in_a_tiny_job(mutant: type[RebalanceProtocol]) -> None:
+    assert explored_all(mutant, 1, delayed=False).faults

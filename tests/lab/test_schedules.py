@@ -18,7 +18,7 @@ from lab.job import Job, random_job
 from lab.laboratory import Laboratory
 from lab.plans import ALL_PROTOCOLS
 from lab.report import failure
-from lab.schedule import Ask, Crash, Schedule, run
+from lab.schedule import Ask, Crash, Schedule, listed, run
 from lab.scheduler import Listed
 from sim.migration.protocols import PROTOCOLS
 
@@ -49,11 +49,6 @@ def campaign(protocol: str, seeds: Iterable[int]) -> Coverage:
 def test_nothing_is_lost_or_done_twice_whatever_comes_next(protocol: str) -> None:
     coverage = campaign(protocol, (*range(SEEDS), *RARE.get(protocol, ())))
     assert coverage.missing(ALL_PROTOCOLS[protocol], protocol) == []
-
-
-def listed(digits: str) -> tuple[int, ...]:
-    """Return the choices of a schedule, each written as a hexadecimal digit."""
-    return tuple(int(digit, 16) for digit in digits)
 
 
 DESTROYED = {
