@@ -35,9 +35,8 @@ class SteppedWaves(CheckpointWaves):
         """Do nothing."""
 
     def on_due(self, ctx: PeriodicContext, message: Message) -> None:
-        """Begin a wave, unless one is open."""
-        if not self.open:
-            self.open = True
+        """Begin a wave, if one can begin."""
+        if ctx.begin_wave():
             self.on_step(ctx, message._replace(note="prepare"))
 
 
@@ -228,7 +227,7 @@ class Storm:
         acker = self.lab.plane.acker
         assert isinstance(acker, Acker)
         waits = any(acker.pending.values()) or any(source.again for source in self.lab.plane.sources)
-        return not (waits or self.lab.moving or self.control.open) and all(self.lab.cluster.partition_live)
+        return not (waits or self.lab.moving or self.source.is_open()) and all(self.lab.cluster.partition_live)
 
     def _check(self) -> None:
         """Whatever was emitted is delivered, or will be emitted again; with covered acks it is in the states, too."""

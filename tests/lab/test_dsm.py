@@ -20,7 +20,7 @@ from sim.migration.waves import PREPARE, ROLLBACK, Address, WaveProtocol
 from sim.plain.acker import Acker
 from sim.plain.partition import Partition, Tree
 
-SEEDS, MORE = range(1_000), range(1_000, 21_000)  # of each reading of acks
+SEEDS, MORE = range(2_000), range(2_000, 22_000)  # of each reading of acks
 every_reading = pytest.mark.parametrize("acks", ["covered", "literal"])
 
 

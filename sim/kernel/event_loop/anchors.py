@@ -59,7 +59,7 @@ ACKING = np.dtype(
 
 @kernel
 def anchor(state: State, visit: int) -> None:
-    """A new tuple belongs to the root of what is emitted just now, if there is one."""
+    """Anchor a new tuple to the root of what is emitted just now, if there is one."""
     a, root = state.anchors[visit], state.acking.root
     a.root = root
     a.attempt = state.acking.attempt
@@ -69,12 +69,12 @@ def anchor(state: State, visit: int) -> None:
 
 @kernel
 def emits_for(state: State, visit: int) -> None:
-    """What is emitted from now on follows from this tuple."""
+    """Let what is emitted from now on follow from this tuple."""
     state.acking.root = state.anchors[visit].root
     state.acking.attempt = state.anchors[visit].attempt
 
 
 @kernel
 def emits_for_none(state: State) -> None:
-    """What is emitted from now on has no root."""
+    """Let what is emitted from now on have no root."""
     state.acking.root = NONE
