@@ -85,3 +85,35 @@ def test_a_request_that_reads_is_as_long_as_what_it_reads() -> None:
         control.clock.at(100 * MS, 0, lambda _, name=name: made.fetch(name, 0, heard))
     control.run(1000 * MS)
     assert came == [(102, 0), (142, 1)]
+
+
+def test_a_read_has_what_is_there_when_its_turn_comes() -> None:
+    made, control = store(request="10 ms")
+    old, new, came = parcel(), Parcel(2, 0, 0), list[tuple[float, tuple[Parcel, ...]]]()
+    quietly: list[int] = []
+    control.state.plane.discard = quietly.append
+    heard = lambda found: came.append((control.clock.now_ns() / MS, found))  # noqa: E731
+    asks = {
+        0: lambda _: made.persist("a", (old,), 0, lambda: True, lambda: None),
+        100: lambda _: made.persist("a", (new,), 0, lambda: True, lambda: None),  # served from 101 to 111 ms
+        101: lambda _: made.fetch("a", 0, heard),  # asked before the write was served, and served after it
+    }
+    for at, ask in asks.items():
+        control.clock.at(at * MS, 0, ask)
+    control.run(1000 * MS)
+    assert came == [(122, (new,))]
+    assert quietly == [old.number]
+
+
+def test_what_is_being_read_is_discarded_when_the_answer_has_come() -> None:
+    made, control = store(request="10 ms", concurrency=2)
+    discarded: list[float] = []
+    control.state.plane.discard = lambda _: discarded.append(control.clock.now_ns() / MS)
+    came: list[float] = []
+    heard = lambda _: came.append(control.clock.now_ns() / MS)  # noqa: E731
+    control.clock.at(0, 0, lambda _: made.persist("a", (parcel(),), 0, lambda: True, lambda: None))
+    control.clock.at(100 * MS, 0, lambda _: made.fetch("a", 0, heard))
+    control.clock.at(100 * MS, 1, lambda _: made.fetch("a", 0, heard))
+    control.clock.at(105 * MS, 0, lambda _: made.forget("a"))
+    control.run(1000 * MS)
+    assert came == discarded * 2 == [112, 112]

@@ -32,7 +32,9 @@ def stormy(seed: int) -> dict[str, Any]:
     }
     if draw.random() < 0.5:
         raw["waves"]["step"] = {"distribution": "uniform", "low": "1 ms", "high": draw.choice(["3 ms", "100 ms"])}
-    raw["state_store"] = {"request": draw.choice(["0 s", "1 ms"]), "concurrency": draw.choice([1, 2])}
+    # A store that is slower than waves are frequent reads what has been replaced meanwhile.
+    times = ["0 s", "1 ms", "1 ms", "300 ms"]
+    raw["state_store"] = {"request": draw.choice(times), "concurrency": draw.choice([1, 2])}
     raw["workers"] = {"start_per_rank": draw.choice(["0 s", "10 ms", "300 ms"])}
     if draw.random() < 0.7:
         raw["workers"]["gate"] = draw.choice(["10 ms", "100 ms"])
@@ -114,8 +116,8 @@ def mixed(seed: int) -> dict[str, Any]:
 
 def test_dcr_and_ccr_take_turns_with_periodic_waves() -> None:
     seen: Counter[str] = Counter()
-    assert {seed: found for seed in range(25) if (found := on_both(seed, seen, mixed))} == {}
-    for seed in range(60):
+    assert {seed: found for seed in range(15) if (found := on_both(seed, seen, mixed))} == {}
+    for seed in range(50):
         raw = mixed(seed)
         found = simulate(unchecked(raw), plane=CompiledPlane)
         table, decisions = found.tables["rebalances"], found.tables["decisions"]
