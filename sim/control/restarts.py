@@ -146,6 +146,7 @@ class Restarts:
         if self.plane.checkpoint_host(partition) == own:
             other = self.checkpoint_hosts.choose(partition)
             if other != NO_HOST:
+                self.plane.plan_checkpoint_host(partition, other)
                 self.plane.checkpoint(partition, other)
 
     def _to_bring_back(self, task: int) -> list[int]:

@@ -52,14 +52,16 @@ class Rebalancing:
         """Return (host, since, until) [ns] of each time that a host was in use.
 
         One to which a rebalance brings the first task is from the request on, and one that it leaves until the tasks
-        are killed. `given` are the times without rebalances; they are returned where a host may fail or hold
-        checkpoints, or hosts come and go for another reason.
+        are killed. Hosts of the groups in `placement.hosts` and in rebalances that never have a task are in use at no
+        time. `given` are the times without rebalances; they are returned where a host may fail or hold checkpoints, or
+        hosts come and go for another reason.
         """
         scenario = self.plan.scenario
         bound = scenario.may_fail or scenario.fault_tolerance.method == "checkpoint"
         if bound or scenario.elasticity.policy != "none":
             return list(given)
-        since = {host: begin for host, begin, _ in given}
+        spare = self._spare_at_start()
+        since = {host: begin for host, begin, _ in given if host not in spare}
         ended = list[tuple[int, int, int]]()
         for run in self.rebalances.runs:
             for host in run.plan.joined:
@@ -70,7 +72,16 @@ class Rebalancing:
             at_ns, gone = (run.marks.get("over"), run.plan.joined) if killed is None else (killed, run.plan.left)
             if at_ns is not None:
                 ended += [(host, since.pop(host), at_ns) for host in sorted(gone)]
-        return sorted([*ended, *((host, begin, end_ns) for host, begin in since.items())])
+        found = [*ended, *((host, begin, end_ns) for host, begin in since.items())]
+        return sorted(one for one in found if one[1] < one[2])
+
+    def _spare_at_start(self) -> set[int]:
+        """Return the hosts of groups that rebalances fill or leave which have no task at the start."""
+        scenario, names = self.plan.scenario, self.plan.host_names
+        targets = {group for event in scenario.events.values() if isinstance(event, Rebalance) for group in event.hosts}
+        groups = targets | {*scenario.placement.hosts} if targets else set()
+        named, placed = layout.host_group_names(scenario), {*layout.placement(scenario).values()}
+        return {names.index(name) for name, group in named.items() if group in groups and name not in placed}
 
     def _tasks_that_move(self) -> list[int]:
         """Return the tasks with a partition that a rebalance kills, by operator and first partition."""

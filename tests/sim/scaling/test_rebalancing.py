@@ -99,8 +99,11 @@ def test_tasks_are_killed_when_the_command_ends_and_start_after_their_time() -> 
 
 def test_hosts_are_in_use_from_the_request_on_and_until_tasks_are_killed() -> None:
     # The second rebalance leaves the new hosts when it kills, and a request that waits takes its hosts all the same.
+    # No task ever comes to the fourth new host.
     events = {"go": rebalance(5000, protocol="ccr", command="2 s"), "back": rebalance(6000, "old", protocol="ccr")}
-    found, control = run(job(events, workers={"start": {"distribution": "deterministic", "value": "1 s"}}))
+    raw = job(events, workers={"start": {"distribution": "deterministic", "value": "1 s"}})
+    raw["hosts"]["new"]["count"] = 4
+    found, control = run(raw)
     killed, killed_again = found.tables["rebalances"]["killed_ns"].tolist()
     assert to_ns(7) < killed < to_ns(7.1) and killed + to_ns(1) < killed_again
     names, end = control.plan.host_names, to_ns(20)
@@ -111,6 +114,46 @@ def test_hosts_are_in_use_from_the_request_on_and_until_tasks_are_killed() -> No
         ("old-0", 0, killed), ("old-0", killed, end), ("old-1", 0, killed), ("old-1", killed, end),
         ("new-0", to_ns(5), killed_again), ("new-1", to_ns(5), killed_again), ("new-2", to_ns(5), killed_again),
     ]  # fmt: skip
+
+
+def test_checkpoints_after_a_rebalance_go_where_control_plans_them() -> None:
+    # A group whose new host held its checkpoint gets another checkpoint host. That fails, and so does the new host:
+    # both planes have to ask control again at the same instants.
+    def fails(at: str, host: str, repair: str) -> dict[str, Any]:
+        return {"kind": "host-failure", "at": at, "host": host, "repair": repair}
+
+    def served(time: str, **keys: Any) -> dict[str, Any]:
+        return {"kind": "map", "service": {"distribution": "deterministic", "value": time}} | keys
+
+    raw = {
+        "seed": 905884,
+        "duration": "40 s",
+        "workload": {"in": {"rate": "5 /s", "keys": {"distribution": "uniform", "count": 1}}},
+        "operators": {
+            "in": {"kind": "source"},
+            "one": served("2 ms", inputs={"in": "broadcast"}, parallelism=2),
+            "two": served("0.5 ms", inputs={"one": "broadcast"}, timer={"every": "1.5 s"}),
+            "sum": served("8 ms", kind="aggregate", inputs={"in": "key"}, parallelism=2, key_groups=8),
+            "out": {"kind": "sink", "inputs": {"two": "shuffle", "sum": "shuffle"}},
+        },
+        "hosts": {"ends": {}, "old": {"count": 2}, "new": {"cores": 2, "cpu": "shared"}},
+        "placement": {"operators": {"in": "ends", "out": "ends"}, "hosts": ["old"], "fixed": ["out"]},
+        "workers": {"start": {"distribution": "uniform", "low": "0.5 s", "high": "3 s"}, "gate": "0.1 s"},
+        "state_store": {"latency": "500 ms", "concurrency": 8},
+        "fault_tolerance": {"method": "checkpoint", "guarantee": "at-least-once"},
+        "detector": {"loss": 0.05, "heartbeat": "1 s", "timeout": "3 s"},
+        "recovery": {"allocate": {"distribution": "exponential", "mean": "2 s"}},
+        "elasticity": {
+            "policy": "threshold", "period": "2 s", "rest": "3 s", "high": 0.2, "low": 0.1, "scale_in": True,
+        },
+        "events": {
+            "go": rebalance(3000),
+            "ends": fails("12.94 s", "ends-0", "1 s"),
+            "new": fails("18.148 s", "new-0", "10 s"),
+        },
+    }  # fmt: skip
+    found, _ = run(raw)
+    assert found.tables["rebalances"]["outcome"].tolist() == ["done"]
 
 
 def test_a_host_that_may_fail_is_in_use_as_long_as_the_run() -> None:
