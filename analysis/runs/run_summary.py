@@ -206,8 +206,8 @@ class Rebalance:
     or open.
 
     `subtasks` are those that it kills. `captured` tuples were saved with states, `lost` ones dropped by the kill.
-    `replayed` ones were emitted again until the next rebalance, `failed` of them before their time-out; both are None
-    without an acker.
+    `replayed` ones were emitted again until the next rebalance, `failed` of them before their time-out, after a
+    ROLLBACK; both are None without an acker.
     """
 
     replication: int
@@ -444,7 +444,7 @@ class Messages:
 
 @dataclass(frozen=True)
 class Guarantee:
-    """Tuples lost and duplicated at the sinks, and in the state of aggregates, joins and operators with a `state`.
+    """Tuples lost and duplicated at the sinks, and in the state of operators that have a `state`.
 
     None if not counted.
 

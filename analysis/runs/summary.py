@@ -249,7 +249,7 @@ def _guarantee(scenario: Scenario, records: Sequence[RunRecords]) -> Guarantee:
         rows = one.tables["ledger"]
         for position, index in enumerate(rows["operator"].tolist()):
             operator = scenario.operators[one.operators[index]]
-            prefix, counts = ("", True) if operator.kind == "sink" else ("state_", operator.stateful)
+            prefix, counts = ("", True) if operator.kind == "sink" else ("state_", operator.state is not None)
             for what in ("lost", "duplicated"):
                 totals[prefix + what] = (totals[prefix + what] or 0) + counts * int(rows[what][position])
     return Guarantee(**totals)

@@ -113,7 +113,9 @@ class Acker(Description):
     a time-out after that.
     """
     pending: Count | None = None
-    """A source task emits nothing while it has so many roots that are not done; without it there is no limit."""
+    """A source task emits nothing while it has so many roots that are not done; without it there is no limit. It holds
+    for each task, as in Storm.
+    """
     acks: Literal["literal", "covered"] = "literal"
     """When a task acknowledges what it has processed: `literal`: at once; `covered`: where it has state, once that is
     saved.

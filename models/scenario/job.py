@@ -151,11 +151,6 @@ class Operator(Description):
         return "key" in self.inputs.values()
 
     @property
-    def stateful(self) -> bool:
-        """Return whether it remembers tuples: an aggregate, a join, or any operator with a `state`."""
-        return self.kind in ("aggregate", "join") or self.state is not None
-
-    @property
     def movable(self) -> bool:
         """Return whether its key groups can move from host to host: of an aggregate or a join."""
         return self.keyed and self.kind in ("aggregate", "join")

@@ -11,6 +11,7 @@ from summaries import document_of as summarise
 
 from analysis.runs.summary import operator_times
 from analysis.statistics import student_t95
+from models.scenario.job import FixedState
 
 S = 10**9
 # (operator, task, arrival, start, end); the window is [2 s, 10 s)
@@ -81,8 +82,10 @@ def test_messages_are_counted_from_the_warm_up_on(make):
 
 
 def test_the_guarantee_tells_sinks_from_state(make):
-    one = by_hand(make)
-    assert summarise(make.scenario(), [one, one])["guarantee"] == {
+    one, scenario = by_hand(make), make.scenario()
+    count = scenario.operators["count"].model_copy(update={"state": FixedState(group_bytes=1.0)})
+    stateful = scenario.model_copy(update={"operators": {**scenario.operators, "count": count}})
+    assert summarise(stateful, [one, one])["guarantee"] == {
         "lost": 6,
         "duplicated": 0,
         "state_lost": 2,
@@ -91,11 +94,8 @@ def test_the_guarantee_tells_sinks_from_state(make):
 
 
 def test_what_an_operator_without_state_has_processed_is_not_lost_in_state(make):
-    scenario = make.scenario()
-    count = scenario.operators["count"].model_copy(update={"kind": "map", "state": None})
-    stateless = scenario.model_copy(update={"operators": {**scenario.operators, "count": count}})
     expected = {"lost": 3, "duplicated": 0, "state_lost": 0, "state_duplicated": 0}
-    assert summarise(stateless, [by_hand(make)])["guarantee"] == expected
+    assert summarise(make.scenario(), [by_hand(make)])["guarantee"] == expected
 
 
 def test_intervals_come_from_replications(make):
