@@ -346,12 +346,12 @@ SLOW = pytest.mark.slow
 @pytest.mark.parametrize(
     ("protocol", "tuples", "delayed", "schedules"),
     [
-        ("dcr", 1, False, 626),
-        ("ccr", 1, False, 1_004),
-        ("dcr", 0, True, 146),
+        ("dcr", 1, False, 848),
+        ("ccr", 1, False, 1_906),
+        ("dcr", 0, True, 182),
         ("ccr", 0, True, 112),
-        pytest.param("dcr", 1, True, 7_214, marks=SLOW),
-        pytest.param("ccr", 1, True, 5_488, marks=SLOW),
+        pytest.param("dcr", 1, True, 8_834, marks=SLOW),
+        pytest.param("ccr", 1, True, 5_936, marks=SLOW),
     ],
 )
 def test_all_schedules_of_a_tiny_job(protocol: str, tuples: int, delayed: bool, schedules: int) -> None:
