@@ -41,7 +41,8 @@ def _of_tolerance(scenario: Scenario, broken: Collection[str]) -> Iterator[Input
             'write method = "checkpoint"',
         )
     yield from _of_acker(scenario, broken)
-    yield from _of_waves(scenario)
+    if "waves" not in broken:
+        yield from _of_waves(scenario)
     yield from _of_maintenance(scenario, broken)
     if tolerance.restart == "own-hosts" and (tolerance.method != "checkpoint" or tolerance.store != "remote"):
         rule = "needs checkpoints that can be read from everywhere"

@@ -108,6 +108,15 @@ BROKEN: list[tuple[dict[str, object], list[str]]] = [
         ],
     ),
     ({"waves": {"resend": "0.9 ms"}}, ["waves.resend = 0.9 ms: must be at least 1 ms"]),
+    (
+        {"waves": {"interval": "1 us", "step": {"distribution": "deterministic", "value": "1 ms"}}}
+        | {"fault_tolerance": ACKER},
+        ["waves.interval = 1 us: must be at least 1 ms"],
+    ),
+    (
+        {"waves": {"interval": "0 s"}, "events/goes": REBALANCE | {"protocol": "dsm"}} | {"fault_tolerance": ACKER},
+        ["waves.interval = 0 s: must be longer than zero"],
+    ),
     ({"workers": {"gate": "1 ns"}}, ["workers.gate = 1 ns: must be at least 1 ms"]),
     (
         {"placement": {"hosts": ["workr"]}},
