@@ -427,6 +427,18 @@ BROKEN: list[tuple[dict[str, object], list[str]]] = [
         ],
     ),
     (
+        # Two services of 1 ms and the latency of 0.2 ms to the workers; an ack back: 1 kB at 125 kB/s, and the latency.
+        {
+            "hosts": {"front": {}, "worker": {"count": 3, "network": "1 Mbit/s"}},
+            "placement": {"operators": {"words": "front", "clean": "worker", "count": "worker", "out": "worker"}},
+            "fault_tolerance": ACKER | {"acker": {"timeout": "10 ms", "transport": "links", "ack": "1 kB"}},
+        },
+        [
+            "fault_tolerance.acker.timeout = 10 ms: is shorter than the services and links of the longest path, "
+            "10.4 ms on average (roots would fail although nothing is wrong; take several times as long)"
+        ],
+    ),
+    (
         {"fault_tolerance": ACKER | {"acker": {"timeout": "0 s"}}},
         ["fault_tolerance.acker.timeout = 0 s: must be longer than zero"],
     ),
