@@ -245,8 +245,8 @@ def operators_section(operators: Mapping[str, OperatorSummary]) -> Section | Non
 def best_section(tables: Sequence[Table]) -> Section | None:
     """Return what is best for which settings; None where nobody asked."""
     words = (
-        "Means for each setting of the other keys. Best: the lowest mean, and what the replications cannot "
-        "tell from it. "
+        "Means for each setting of the other keys. Best: the lowest mean, and what the interval of the difference "
+        "cannot tell from it; one replication gives no interval, and the lowest is best alone. "
         "Next: by how much the lowest of all others is higher."
     )
     return Section("best", "What is best when", "Best", words, tables=tuple(tables)) if tables else None

@@ -14,7 +14,7 @@ from holdfast.progress import progress
 from scenarios.files.scenario import read_scenario, resolve
 from scenarios.pages.sweep import runs_of_designs, write_page
 from scenarios.runs.execute import COMPILING
-from scenarios.sweeps.best import best_sentence, best_table, check_best
+from scenarios.sweeps.best import best_sentence, best_summary, best_table, check_best
 from scenarios.sweeps.summary import check_metrics, chosen_metrics, sweep_answer, sweep_summary
 from scenarios.sweeps.sweep import sweep as run_sweep
 
@@ -72,7 +72,9 @@ def sweep(
     sentences = [] if best is None else [best_sentence(result, best, name) for name in names]
     write_page(result, command=again, best=by, said=sentences)
     if as_json:
-        terminal.print_json(sweep_summary(result))
+        terminal.print_json(
+            sweep_summary(result) | ({} if best is None else {"best": best_summary(result, best, names)})
+        )
     elif best is not None:
         terminal.show(*by, *sentences, sweep_tables.sweep_line(result))
     else:

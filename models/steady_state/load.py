@@ -45,7 +45,8 @@ class HostLoad:
     """How busy a host and its link are.
 
     `tasks`: their names. `utilisation` is per core, on dedicated cores of the busiest task; `peak_utilisation` the same
-    at peak rates. `sent_bytes_per_s`, `received_bytes_per_s`: tuples to and from other hosts, on average.
+    at peak rates. `sent_bytes_per_s`, `received_bytes_per_s`: tuples to and from other hosts, on average, and acks that
+    travel over links.
     """
 
     tasks: tuple[str, ...]
@@ -69,7 +70,7 @@ class Load:
 
 
 def expected_load(scenario: ScenarioDescription, inputs: RunInputs | None = None) -> Load:
-    """Return the load of operators, tasks, hosts and links by tuples alone; assumes a valid scenario.
+    """Return the load of operators, tasks, hosts and links by tuples and their acks alone; assumes a valid scenario.
 
     `inputs`: recorded rates, and shares of streams. Utilisations above 1 mean overload; nothing here lets a queue stop
     its senders (see `models.steady_state.estimate.backlog`). Checkpoints are not in it (`checkpoint_traffic`).
@@ -235,7 +236,7 @@ def _traffic(
     placed: Mapping[str, str],
     inputs: RunInputs | None,
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the bytes in a second that each host sends to and receives from other hosts, tuples only."""
+    """Return the bytes in a second that each host sends to and receives from other hosts: tuples and acks."""
     sent: dict[str, float] = defaultdict(float)
     received: dict[str, float] = defaultdict(float)
     sizes = layout.output_bytes(scenario)
@@ -252,13 +253,50 @@ def _traffic(
                         sent[start] += rate * float(share)
                         received[end] += rate * float(share)
                 continue
-            # Sender and receiver are independent here: a tuple stays on a host with the product of both shares.
-            starts, ends = by_host[upstream], by_host[name]
-            for host, share in starts.items():
-                sent[host] += rate * share * (1 - ends.get(host, 0.0))
-            for host, share in ends.items():
-                received[host] += rate * share * (1 - starts.get(host, 0.0))
+            _spread(sent, received, rate, by_host[upstream], by_host[name])
+    acker = scenario.fault_tolerance.acking
+    if acker is not None and acker.transport == "links":
+        for name, origin in _origins(scenario, operators, inputs).items():
+            rate = operators[name].flow.rate_in.mean_per_s * acker.ack_bytes
+            for source, share in origin.items():
+                # A root counts as done beside its source: a source sends no ack over links.
+                if name != source:
+                    _spread(sent, received, rate * share, by_host[name], by_host[source])
     return sent, received
+
+
+def _spread(
+    sent: dict[str, float],
+    received: dict[str, float],
+    rate: float,
+    starts: Mapping[str, float],
+    ends: Mapping[str, float],
+) -> None:
+    """Add a stream between hosts with these shares of it.
+
+    Sender and receiver are independent here: a message stays on a host with the product of both shares.
+    """
+    for host, share in starts.items():
+        sent[host] += rate * share * (1 - ends.get(host, 0.0))
+    for host, share in ends.items():
+        received[host] += rate * share * (1 - starts.get(host, 0.0))
+
+
+def _origins(
+    scenario: ScenarioDescription, operators: Mapping[str, OperatorLoad], inputs: RunInputs | None
+) -> dict[str, dict[str, float]]:
+    """Return operator -> source -> share of its tuples whose roots are of that source."""
+    found: dict[str, dict[str, float]] = {}
+    for name in layout.topological(scenario):
+        weights: dict[str, float] = defaultdict(float)
+        for upstream in scenario.operators[name].inputs:
+            rate = operators[upstream].flow.rate_out.mean_per_s * copies(scenario, upstream, name, inputs)
+            for source, share in found[upstream].items():
+                weights[source] += rate * share
+        total = sum(weights.values())
+        own = {source: weight / total for source, weight in weights.items()} if total else {}
+        found[name] = {name: 1.0} if scenario.operators[name].kind == "source" else own
+    return found
 
 
 def shares_by_host(name: str, shares: np.ndarray, placed: Mapping[str, str]) -> dict[str, float]:

@@ -13,6 +13,7 @@ from models.table import Table
 from scenarios.files.write_once import write_text
 from scenarios.pages.designs import DesignRuns, designs
 from scenarios.pages.run import versions
+from scenarios.sweeps.plan import one_line
 from scenarios.sweeps.summary import sweep_answer
 from scenarios.sweeps.sweep import SweepResult
 
@@ -73,7 +74,8 @@ def _runs(result: SweepResult, number: int) -> DesignRuns:
     metrics = result.replications(number)
     failed = sum(row.point == number for row in result.failed)
     return DesignRuns(
-        ", ".join(f"{_short(path, point.settings)} {value}" for path, value in point.settings.items()) or "as it is",
+        ", ".join(f"{_short(path, point.settings)} {one_line(value)}" for path, value in point.settings.items())
+        or "as it is",
         str(scenario.fault_tolerance.allocation) if scenario else "",
         scenario.elasticity.protocol if scenario and scenario.elasticity.policy != "none" else "",
         tuple(metrics[replication] for replication in sorted(metrics)),

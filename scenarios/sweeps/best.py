@@ -1,7 +1,7 @@
 """Which value of one swept key is best, for each setting of the others: which protocol, at which rate.
 
 The best value has the lowest mean of a metric. Others are as good if the interval of their difference to it does not
-exclude zero (`analysis.comparison`).
+exclude zero (`analysis.comparison`), or if they are equal. One replication gives no interval: the lowest is best alone.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from analysis.comparison import Difference, Replications, compare, mean_over
 from analysis.runs.metrics import quantity
@@ -18,7 +19,8 @@ from models.errors import InputError
 from models.scenario.scenario import Scenario
 from models.table import Column, Table
 from models.validation_messages import nearest
-from scenarios.sweeps.plan import short_names
+from scenarios.sweeps.plan import short_names, short_values
+from scenarios.sweeps.summary import difference_entry
 from scenarios.sweeps.sweep import SweepResult
 
 _MOST_VALUES = 4  # whose means are shown: a terminal has 80 characters
@@ -30,13 +32,16 @@ class Choice:
 
     `means` of the metric, one for each value, over the replications in which all values have it that have it in any;
     None for the others. `best` are the positions of the lowest mean and of those that cannot be told from it, in the
-    order of the means; `lead` is the lowest of all others beside the best, None without others.
+    order of the means; `following` is the lowest of all others and `lead` its difference to the best, None without
+    others. `intervals` is false where a difference has no interval, as of one replication.
     """
 
     settings: Mapping[str, object]
     means: tuple[float | None, ...]
     best: tuple[int, ...]
+    following: int | None
     lead: Difference | None
+    intervals: bool = True
 
 
 def check_best(scenario: Scenario, key: str | None) -> None:
@@ -72,14 +77,19 @@ def _choice(
     means = tuple(mean_over(one, metric).mean for one in runs)
     # Ties go to the value that comes first in the file.
     order = [place for _, place in sorted((mean, place) for place, mean in enumerate(means) if mean is not None)]
-    best, lead = order[:1], None
-    for place in order[1:]:
-        (found,) = compare(runs[order[0]], runs[place], same_numbers=same_numbers, metrics=[metric])
-        if found.shown != "higher":
-            best.append(place)
-        elif lead is None:
-            lead = found
-    return Choice(settings, means, tuple(best), lead)
+    against = {
+        place: compare(runs[order[0]], runs[place], same_numbers=same_numbers, metrics=[metric])[0]
+        for place in order[1:]
+    }
+    best = (*order[:1], *(place for place, found in against.items() if _as_good(found)))
+    following = next((place for place in against if place not in best), None)
+    lead = None if following is None else against[following]
+    return Choice(settings, means, best, following, lead, all(one.difference.ci95 for one in against.values()))
+
+
+def _as_good(found: Difference) -> bool:
+    """Return whether a value is equal to the best, or cannot be told from it by an interval."""
+    return found.difference.mean == 0 or (found.difference.ci95 is not None and found.shown != "higher")
 
 
 def _with(replications: Replications, metric: str) -> Replications:
@@ -89,9 +99,10 @@ def _with(replications: Replications, metric: str) -> Replications:
 
 def best_table(result: SweepResult, key: str, metric: str) -> Table:
     """Return a row for each setting of the other keys: the mean at each value of the key, and which is lowest."""
-    values = [str(value) for value in result.plan.scenario.sweep[key]]
+    values = short_values(result.plan.scenario.sweep[key])
     shown = values if len(values) <= _MOST_VALUES else []
     others = [name for name in result.plan.scenario.sweep if name != key]
+    texts = {name: _texts(result, name) for name in others}
     form = partial(quantity, metric)
     columns = (
         *(Column(name, number=False) for name in short_names(others)),
@@ -101,7 +112,7 @@ def best_table(result: SweepResult, key: str, metric: str) -> Table:
     )
     rows = [
         (
-            *one.settings.values(),
+            *(texts[name][value] for name, value in one.settings.items()),
             *(one.means if shown else ()),
             ", ".join(values[place] for place in one.best),
             _lead(one, metric),
@@ -110,6 +121,11 @@ def best_table(result: SweepResult, key: str, metric: str) -> Table:
     ]
     name = f"best-{metric.replace('.', '-')}"
     return Table(f"Best {short_names([key])[0]} by {metric}", columns, tuple(rows), name)
+
+
+def _texts(result: SweepResult, key: str) -> dict[object, str]:
+    values = result.plan.scenario.sweep[key]
+    return dict(zip(values, short_values(values), strict=True))
 
 
 def _lead(one: Choice, metric: str) -> str:
@@ -123,9 +139,37 @@ def _lead(one: Choice, metric: str) -> str:
 def best_sentence(result: SweepResult, key: str, metric: str) -> str:
     """Return how often which value is best, or as good."""
     found = [one for one in choices(result, key, metric) if one.best]
-    values = [str(value) for value in result.plan.scenario.sweep[key]]
+    values = short_values(result.plan.scenario.sweep[key])
     counts = Counter(values[place] for one in found for place in one.best)
     if not counts:
         return f"No value of {key} has {metric}."
     said = ", ".join(f"{value} in {count}" for value, count in counts.most_common())
-    return f"Lowest {metric}, or not told from it, in {display.count(len(found), 'setting')}: {said}."
+    settings, alone = display.count(len(found), "setting"), sum(not one.intervals for one in found)
+    if alone == len(found):
+        words = "One replication gives no interval: the lowest alone counts as best, which may be chance."
+        return f"Lowest {metric} in {settings}: {said}. {words}"
+    more = f" In {alone} of them values have one replication, which gives no interval: there the lowest counts alone."
+    return f"Lowest {metric}, or not told from it, in {settings}: {said}.{more if alone else ''}"
+
+
+def best_summary(result: SweepResult, key: str, metrics: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    """Return for JSON the choices by metric: the means, the best values, and the next one with its difference."""
+    values = result.plan.scenario.sweep[key]
+    return {
+        metric: [
+            {
+                "settings": dict(one.settings),
+                "means": [{"value": value, "mean": mean} for value, mean in zip(values, one.means, strict=True)],
+                "best": [values[place] for place in one.best],
+                "next": _next(one, values),
+            }
+            for one in choices(result, key, metric)
+        ]
+        for metric in metrics
+    }
+
+
+def _next(one: Choice, values: Sequence[object]) -> dict[str, Any] | None:
+    if one.following is None or one.lead is None:
+        return None
+    return {"value": values[one.following], "difference": difference_entry(one.lead)}

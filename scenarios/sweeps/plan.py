@@ -32,6 +32,7 @@ MOST_RUNS = 1_000_000
 # A chunk is what a killed sweep loses and what a bar jumps by; each costs a file and perhaps a task of Spark.
 _MOST_S, _CHUNKS = 30.0, 64  # expected time of a chunk, at the most, and how many there are to be below that
 _MOST_IN_CHUNK = 1000
+_MOST_LETTERS = 24  # of a value that is a table
 
 Run = tuple[int, int]  # (number of the design point, replication)
 
@@ -207,3 +208,31 @@ def short_names(paths: Sequence[str]) -> list[str]:
         if len(set(names)) == len(names):
             return names
     return list(paths)
+
+
+def short_values(values: Sequence[object]) -> list[str]:
+    """Return each swept value in a few words that tell them apart: of a table its values, or else its pairs.
+
+    >>> short_values([{"distribution": "exponential", "mean": "2 ms"}, {"distribution": "uniform", "high": "9 ms"}])
+    ['exponential, 2 ms', 'uniform, 9 ms']
+    >>> short_values([{"mean": "2 ms"}, {"high": "2 ms"}, 4])
+    ['mean = 2 ms', 'high = 2 ms', '4']
+    """
+    whole = [str(value) for value in values]
+    for texts in ([one_line(value, names=False) for value in values], [one_line(value) for value in values]):
+        cut = [text if len(text) <= _MOST_LETTERS else f"{text[: _MOST_LETTERS - 3]}..." for text in texts]
+        found = [
+            short if isinstance(value, Mapping | tuple) else text
+            for value, short, text in zip(values, cut, whole, strict=True)
+        ]
+        if len(set(found)) == len(set(whole)):
+            return found
+    return [f"{number}: {short}" for number, short in enumerate(found)]
+
+
+def one_line(value: object, *, names: bool = True) -> str:
+    """Return a value in one line, with the names of a table where `names` says so."""
+    if isinstance(value, Mapping):
+        parts = {name: one_line(part, names=names) for name, part in value.items()}
+        return ", ".join(f"{name} = {part}" if names else part for name, part in parts.items()) or "{}"
+    return ", ".join(one_line(part, names=names) for part in value) if isinstance(value, tuple | list) else str(value)

@@ -77,6 +77,20 @@ def test_a_sweep_says_what_is_best_when(made: Path, capsys: pytest.CaptureFixtur
     assert "--metric latency_s.mean --metric recoveries.total_s.mean --best fault_tolerance.kind --out out" in html
 
 
+def test_what_is_best_when_is_in_the_json_document(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (made / "report.html").read_bytes()
+    asked = ["--best", "fault_tolerance.kind", "--metric", "recoveries.total_s.mean", "--json"]
+    code, out, _ = run(capsys, *SWEEP, "--out", str(made), *asked)
+    (made / "report.html").write_bytes(before)
+    document = json.loads(out)
+    (metric,), (found,) = zip(*document["best"].items(), strict=True)
+    assert (code, metric) == (0, "recoveries.total_s.mean")
+    assert [one["settings"] for one in found] == [{"fault_tolerance.interval": f"{k} s"} for k in (1, 2, 5)]
+    points = [point["metrics"][metric]["mean"] for point in document["points"]]
+    assert [mean["mean"] for one in found for mean in one["means"]] == pytest.approx(points)
+    assert all(one["best"] for one in found)
+
+
 def test_a_key_that_is_not_swept_is_refused_before_any_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, said = run(capsys, *SWEEP, "--out", str(tmp_path / "new"), "--best", "fault_tolerance.kin")
     assert (code, (tmp_path / "new").exists()) == (2, False)

@@ -41,7 +41,8 @@ def _of_tolerance(scenario: Scenario, broken: Collection[str]) -> Iterator[Input
             'write method = "checkpoint"',
         )
     yield from _of_acker(scenario, broken)
-    yield from _of_waves(scenario)
+    if "waves" not in broken:
+        yield from _of_waves(scenario)
     yield from _of_maintenance(scenario, broken)
     if tolerance.restart == "own-hosts" and (tolerance.method != "checkpoint" or tolerance.store != "remote"):
         rule = "needs checkpoints that can be read from everywhere"
@@ -103,7 +104,8 @@ def _of_waves(scenario: Scenario) -> Iterator[InputFault]:
 def _longest_path_s(scenario: Scenario) -> float:
     """Return the mean time in service and on links of the longest path from a source, without any wait [s].
 
-    Each service counts as on the fastest of its hosts, and the latency where two operators share no host.
+    Each service counts as on the fastest of its hosts, and the latency where two operators share no host. An ack that
+    travels over links takes as long as its way back to a source.
     """
     hosts, placed = layout.hosts(scenario), layout.placement(scenario)
     places = {
@@ -120,7 +122,20 @@ def _longest_path_s(scenario: Scenario) -> float:
         ]
         service_s = operator.service.mean_s / max(hosts[host].speed for host in places[name]) if operator.service else 0
         found[name] = max(comes, default=0.0) + service_s
-    return max(found.values(), default=0.0)
+    sources = {host for name in found if scenario.operators[name].kind == "source" for host in places[name]}
+    back = {name: 0.0 if places[name] & sources else _ack_s(scenario, places[name]) for name in found}
+    return max((found[name] + back[name] for name in found), default=0.0)
+
+
+def _ack_s(scenario: Scenario, places: Collection[str]) -> float:
+    """Return the time of an ack from the fastest of these hosts to another one; 0 where acks do not travel on links."""
+    acker, hosts = scenario.fault_tolerance.acking, layout.hosts(scenario)
+    if acker is None or acker.transport != "links":
+        return 0.0
+    takes_s = min(
+        acker.ack_bytes / rate if (rate := hosts[place].network_bytes_per_s) is not None else 0.0 for place in places
+    )
+    return scenario.network.latency_s + takes_s
 
 
 def _of_maintenance(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:

@@ -49,6 +49,7 @@ class _Busy:
     state_bytes: Mapping[str, float]  # operator -> bytes of all its snapshots; empty without checkpoints
     failures: float
     hosts: Mapping[str, set[str]]  # operator -> host groups where its tasks may be
+    ack_bytes: float  # of all acks
 
 
 def _busy(scenario: Scenario, inputs: RunInputs) -> _Busy:
@@ -62,13 +63,34 @@ def _busy(scenario: Scenario, inputs: RunInputs) -> _Busy:
             tuples = rates[upstream].rate_out.mean_per_s * copies(scenario, upstream, name, inputs)
             sent[upstream] += _count(scenario, tuples) * sizes[upstream]
     state = {name: _snapshots(scenario, name, rates[name], sent[name]) for name in scenario.operators}
+    tuples_in = {name: _count(scenario, flow.rate_in.mean_per_s) * (1 + failures) for name, flow in rates.items()}
     return _Busy(
-        {name: _count(scenario, flow.rate_in.mean_per_s) * (1 + failures) for name, flow in rates.items()},
+        tuples_in,
         {name: size * (1 + failures) for name, size in sent.items()},
         state if scenario.fault_tolerance.method == "checkpoint" else {},
         failures,
         _places(scenario),
+        _acks(scenario, tuples_in),
     )
+
+
+def _acks(scenario: Scenario, tuples_in: Mapping[str, float]) -> float:
+    """Return the bytes of all acks: one for each tuple that a task processes, and one for each root."""
+    acker = scenario.fault_tolerance.acking
+    if acker is None:
+        return 0.0
+    size = acker.ack_bytes * sum(tuples_in.values())
+    slowest = _slowest_link(scenario)
+    if acker.transport == "links" and slowest is not None and acker.ack_bytes / slowest > acker.timeout_s:
+        # Roots surely fail where one ack takes so long: each is emitted again once in a time-out at the most.
+        size *= 1 + scenario.duration_s / acker.timeout_s
+    return size
+
+
+def _slowest_link(scenario: Scenario) -> float | None:
+    """Return the lowest bandwidth of a host [B/s], or None where no link has a bound."""
+    rates = (group.network_bytes_per_s for group in scenario.hosts.values())
+    return min((rate for rate in rates if rate is not None), default=None)
 
 
 def _busier(scenario: Scenario, inputs: RunInputs) -> Scenario:
@@ -161,6 +183,12 @@ def _of_links(scenario: Scenario, busy: _Busy) -> Iterator[InputFault]:
     remote = scenario.fault_tolerance.store == "remote"
     saved = 0.0 if remote else sum(busy.state_bytes.values())
     hint = "take a faster network, less to send or a shorter run"
+    acker = scenario.fault_tolerance.acking
+    too_many_acks = list(_of_acks(scenario, busy))
+    yield from too_many_acks
+    # Each host may send all acks; too many of them are told once, not at each link.
+    if acker is not None and acker.transport == "links" and not too_many_acks:
+        saved += busy.ack_bytes
     for name, group in scenario.hosts.items():
         sent = saved + sum(size for operator, size in busy.sent_bytes.items() if name in busy.hosts[operator])
         yield from _over(path_text(("hosts", name, "network")), group, sent, hint)
@@ -177,6 +205,20 @@ def _of_links(scenario: Scenario, busy: _Busy) -> Iterator[InputFault]:
         hint = "take a faster store, less state or fewer checkpoints"
         shown = units.show(rate, "B/s")
         yield from _too_long("fault_tolerance.remote", shown, "all checkpoints take", takes_s, hint)
+
+
+def _of_acks(scenario: Scenario, busy: _Busy) -> Iterator[InputFault]:
+    """Yield a fault of the size of acks: of their bytes, or of their time on the slowest link."""
+    acker, slowest = scenario.fault_tolerance.acking, _slowest_link(scenario)
+    if acker is None:
+        return
+    where, shown = "fault_tolerance.acker.ack", units.show(acker.ack_bytes, "B")
+    if busy.ack_bytes > MOST_BYTES:
+        yield _too_many(where, shown, "all acks have", busy.ack_bytes)
+    elif acker.transport == "links" and slowest is not None:
+        what = f"all acks, about {display.size(busy.ack_bytes)}, take"
+        hint = "take a smaller size, a faster network or a shorter run"
+        yield from _too_long(where, shown, what, busy.ack_bytes / slowest, hint)
 
 
 def _over(where: str, group: HostGroup, size: float, hint: str) -> Iterator[InputFault]:

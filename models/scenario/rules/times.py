@@ -48,13 +48,19 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
 def _of_waves(scenario: Scenario) -> Iterator[InputFault]:
     """Yield a step of a wave that takes longer than the time between two waves, and what is repeated too often."""
     waves = scenario.waves
-    if waves.step is not None and waves.interval_s is not None and waves.step.mean_s >= waves.interval_s:
+    # An interval that is refused below is no measure for a step.
+    if waves.step is not None and waves.interval_s is not None and waves.step.mean_s >= waves.interval_s >= _SHORTEST_S:
         rule = f"must be shorter on average than waves.interval = {units.show(waves.interval_s, 's')}"
         key = "waves.step.value" if isinstance(waves.step, Deterministic) else "waves.step"
         hint = "the steps of a wave end before the next begins"
         yield InputFault(key, units.show(waves.step.mean_s, "s"), rule, hint)
     # Each repetition is an event, and the estimate of a run does not count them.
-    for path, every_s in (("waves.resend", waves.resend_s), ("workers.gate", scenario.workers.gate_s)):
+    repeated = {
+        "waves.resend": waves.resend_s,
+        "waves.interval": waves.interval_s,
+        "workers.gate": scenario.workers.gate_s,
+    }
+    for path, every_s in repeated.items():
         if every_s is not None and every_s < _SHORTEST_S:
             yield InputFault(path, units.show(every_s, "s"), f"must be at least {units.show(_SHORTEST_S, 's')}")
 

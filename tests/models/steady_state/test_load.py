@@ -13,6 +13,7 @@ from models.errors import InputError
 from models.scenario.inputs import RateSeries, RunInputs
 from models.scenario.job import crc32_group, group_shares, groups_of_keys
 from models.scenario.reading import scenario_from
+from models.scenario.rules import warnings
 from models.scenario.scenario import Scenario
 from models.scenario.workload import UniformKeys, ZipfKeys
 from models.steady_state.estimate import (
@@ -154,6 +155,35 @@ def test_bytes_on_links_equal_a_loop_over_pairs_of_tasks() -> None:
 def test_what_one_host_sends_another_receives() -> None:
     hosts = expected_load(word_count(hosts__worker__count=3)).hosts.values()
     assert math.isclose(sum(h.sent_bytes_per_s for h in hosts), sum(h.received_bytes_per_s for h in hosts))
+
+
+def test_acks_over_links_go_back_to_the_sources_of_their_roots() -> None:
+    raw: dict[str, Any] = {
+        "duration": "10 s",
+        "workload": {"s": {"rate": "10 /s", "tuple": "100 B"}, "t": {"rate": "30 /s", "tuple": "100 B"}},
+        "operators": {
+            "s": {"kind": "source"},
+            "t": {"kind": "source"},
+            "out": {"kind": "sink", "inputs": {"s": "shuffle", "t": "shuffle"}},
+        },
+        "hosts": {name: {"network": "100 kB/s"} for name in "abc"},
+        "placement": {"operators": {"s": "a", "t": "b", "out": "c"}},
+        "fault_tolerance": {
+            "method": "acker", "guarantee": "at-least-once", "acker": {"transport": "links", "ack": "5 kB"},
+        },
+    }  # fmt: skip
+    scenario = scenario_from(raw)
+    hosts = expected_load(scenario).hosts
+    # 10 and 30 tuples a second of 100 B to the sink, and as many acks of 5 kB from it.
+    assert [hosts[name].sent_bytes_per_s for name in ("a-0", "b-0", "c-0")] == [1000, 3000, 200_000]
+    assert [hosts[name].received_bytes_per_s for name in ("a-0", "b-0", "c-0")] == [50_000, 150_000, 4000]
+    advice = [str(one) for one in warnings(scenario)]
+    assert advice == [
+        "hosts.b.network: the link of b-0 would need 1.5 times its bandwidth",
+        "hosts.c.network: the link of c-0 would need 2 times its bandwidth",
+    ]
+    raw["fault_tolerance"]["acker"]["transport"] = "latency"
+    assert expected_load(scenario_from(raw)).hosts["c-0"].sent_bytes_per_s == 0
 
 
 def test_forward_sends_nothing_between_tasks_on_one_host() -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from models.errors import InputError
-from scenarios.sweeps.best import best_sentence, best_table, check_best, choices
+from scenarios.sweeps.best import best_sentence, best_summary, best_table, check_best, choices
+from scenarios.sweeps.plan import short_values
 
 METRIC = "latency_s.mean"
 KEY, RATE = "events.move.protocol", "workload.in.rate"
@@ -74,6 +75,53 @@ def test_the_table_and_the_sentence_name_the_best_at_each_setting() -> None:
     said = "Lowest latency_s.mean, or not told from it, in 2 settings: ccr in 1, dcr in 1, dsm in 1."
     assert best_sentence(result, KEY, METRIC) == said
     assert best_sentence(result, KEY, "latency_s.p99") == f"No value of {KEY} has latency_s.p99."
+
+
+def test_of_one_replication_the_lowest_is_best_alone_and_a_sentence_says_so() -> None:
+    result = swept({("1 /s", "dcr"): [0.30], ("1 /s", "ccr"): [0.20], ("1 /s", "dsm"): [0.25]})
+    (one,) = choices(result, KEY, METRIC)
+    assert (one.best, one.following, one.intervals) == ((1,), 2, False)
+    assert best_table(result, KEY, METRIC).cells == (("1 /s", "300 ms", "200 ms", "250 ms", "ccr", "+25 %"),)
+    assert best_sentence(result, KEY, METRIC) == (
+        "Lowest latency_s.mean in 1 setting: ccr in 1. One replication gives no interval: the lowest alone counts as "
+        "best, which may be chance."
+    )
+
+
+def test_of_one_replication_equal_values_are_both_best() -> None:
+    (one,) = choices(swept({("1 /s", "dcr"): [0.2], ("1 /s", "ccr"): [0.2], ("1 /s", "dsm"): [0.3]}), KEY, METRIC)
+    assert (one.best, one.following) == ((0, 1), 2)
+
+
+def test_a_setting_with_one_replication_among_others_is_told() -> None:
+    values = {(rate, name): [0.2, 0.2] for rate in ("1 /s", "9 /s") for name in ("dcr", "ccr")}
+    said = best_sentence(swept(values | {("9 /s", "ccr"): [0.3, None]}), KEY, METRIC)
+    assert said == (
+        "Lowest latency_s.mean, or not told from it, in 2 settings: dcr in 2, ccr in 1. In 1 of them values have one "
+        "replication, which gives no interval: there the lowest counts alone."
+    )
+
+
+def test_the_summary_has_means_best_values_and_the_next() -> None:
+    result = swept({("1 /s", "dcr"): [0.5, 0.5], ("1 /s", "ccr"): [0.25, 0.25], ("9 /s", "dsm"): [1.0, 1.0]})
+    first, second = best_summary(result, KEY, [METRIC])[METRIC]
+    assert first["settings"] == {RATE: "1 /s"}
+    assert first["means"] == [
+        {"value": "dcr", "mean": 0.5}, {"value": "ccr", "mean": 0.25}, {"value": "dsm", "mean": None},
+    ]  # fmt: skip
+    assert first["best"] == ["ccr"]
+    assert first["next"]["value"] == "dcr"
+    difference = first["next"]["difference"]
+    assert (difference["mean"], difference["ci95"], difference["relative"]) == (0.25, (0.25, 0.25), 1.0)
+    assert (second["best"], second["next"]) == (["dsm"], None)
+
+
+def test_tables_are_shown_in_a_few_words_that_tell_them_apart() -> None:
+    assert short_values(["1 s", 2, True]) == ["1 s", "2", "True"]
+    assert short_values([{"mean": "2 ms", "over": {"cv": 3}}, ("a", "b")]) == ["2 ms, 3", "a, b"]
+    assert short_values([{"mean": "2 ms"}, {"high": "2 ms"}]) == ["mean = 2 ms", "high = 2 ms"]
+    alike = [{"name": "x" * 40, "mean": mean} for mean in ("1 s", "2 s")]
+    assert short_values(alike) == [f"{k}: name = {'x' * 14}..." for k in (0, 1)]
 
 
 def test_a_key_that_is_not_swept_is_refused() -> None:

@@ -129,6 +129,35 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
 }
 
+ACKED = {"method": "acker", "guarantee": "at-least-once"}
+# 20 tuples a second for 10 s, in the source, q and out, with 10 and 10 to spare in each: 660 acks.
+REFUSED |= {
+    "more bytes of acks than can be counted": (
+        {"fault_tolerance": ACKED | {"acker": {"ack": "1024 TiB"}}, "workload__s__rate": "90 /s"},
+        ["fault_tolerance.acker.ack"],
+    ),
+    "large acks over a slow link": (
+        # 660 MB at 0.125 B/s: 5.28e9 s, 167 years.
+        {
+            "fault_tolerance": ACKED | {"acker": {"ack": "1 MB", "transport": "links", "timeout": "1000 d"}},
+            "workload__s__tuple": "1 B",
+            "hosts__h__network": "1 bit/s",
+        },
+        ["fault_tolerance.acker.ack"],
+    ),
+    "acks of roots that fail again and again": (
+        # 66 MB, 17 years, at 0.125 B/s; but an ack takes 9.3 days, so roots fail once in a second: 11 times as many.
+        {
+            "fault_tolerance": ACKED | {"acker": {"ack": "100 kB", "transport": "links", "timeout": "1 s"}},
+            "hosts__h__count": 1,
+            "hosts__slow": {"network": "1 bit/s"},
+            "placement": {"operators": {"s": "h", "q": "h", "out": "h"}},
+            "workload__s__tuple": "1 B",
+        },
+        ["fault_tolerance.acker.ack"],
+    ),
+}
+
 
 @pytest.mark.parametrize(("changes", "paths"), REFUSED.values(), ids=REFUSED)
 def test_what_takes_longer_than_can_be_counted_is_refused_by_its_name(
@@ -144,6 +173,16 @@ def test_what_takes_longer_than_can_be_counted_is_refused_by_its_name(
 ACCEPTED: dict[str, dict[str, Any]] = {
     "as it stands": {},
     "overload": {"workload__s__rate": "9000 /s", "operators__q__service": service("10 s")},
+    "large acks that occupy no link": {
+        "fault_tolerance": ACKED | {"acker": {"ack": "1 MB", "timeout": "1000 d"}},
+        "workload__s__tuple": "1 B",
+        "hosts__h__network": "1 bit/s",
+    },
+    "small acks over a slow link": {
+        "fault_tolerance": ACKED | {"acker": {"ack": "20 B", "transport": "links"}},
+        "workload__s__tuple": "1 B",
+        "hosts__h__network": "1 kbit/s",
+    },
     "a slow link": {"workload__s__tuple": "1 MB", "hosts__h__network": "1 kB/s"},
     "a slow host": {"hosts__h__speed": 1e-6},
     "a slow host without tasks": {"operators__q__service": service("3 h"), "hosts__idle": {"speed": 1e-6}}
@@ -180,4 +219,13 @@ def test_the_error_says_how_long_it_takes_and_what_to_do() -> None:
     assert str(fault) == (
         "operators.q.service.value = 365 d: all services of q at speed 1 take up to 110 years, must be at most 30 years"
         " (take shorter services, faster hosts, fewer tuples or a shorter run)"
+    )
+
+
+def test_the_error_says_how_long_all_acks_take() -> None:
+    (fault,) = estimate(job(**REFUSED["acks of roots that fail again and again"][0])).faults
+    # 660 acks of 100 kB, 11 times, at 0.125 B/s: 5.808e9 s of 3.1536e7 s a year.
+    assert str(fault) == (
+        "fault_tolerance.acker.ack = 100 kB: all acks, about 726 MB, take up to 184 years, must be at most 30 years "
+        "(take a smaller size, a faster network or a shorter run)"
     )

@@ -108,6 +108,15 @@ BROKEN: list[tuple[dict[str, object], list[str]]] = [
         ],
     ),
     ({"waves": {"resend": "0.9 ms"}}, ["waves.resend = 0.9 ms: must be at least 1 ms"]),
+    (
+        {"waves": {"interval": "1 us", "step": {"distribution": "deterministic", "value": "1 ms"}}}
+        | {"fault_tolerance": ACKER},
+        ["waves.interval = 1 us: must be at least 1 ms"],
+    ),
+    (
+        {"waves": {"interval": "0 s"}, "events/goes": REBALANCE | {"protocol": "dsm"}} | {"fault_tolerance": ACKER},
+        ["waves.interval = 0 s: must be longer than zero"],
+    ),
     ({"workers": {"gate": "1 ns"}}, ["workers.gate = 1 ns: must be at least 1 ms"]),
     (
         {"placement": {"hosts": ["workr"]}},
@@ -415,6 +424,18 @@ BROKEN: list[tuple[dict[str, object], list[str]]] = [
         [
             "fault_tolerance.acker.timeout = 1.5 ms: is shorter than the services and links of the longest path, "
             "2.4 ms on average (roots would fail although nothing is wrong; take several times as long)"
+        ],
+    ),
+    (
+        # Two services of 1 ms and the latency of 0.2 ms to the workers; an ack back: 1 kB at 125 kB/s, and the latency.
+        {
+            "hosts": {"front": {}, "worker": {"count": 3, "network": "1 Mbit/s"}},
+            "placement": {"operators": {"words": "front", "clean": "worker", "count": "worker", "out": "worker"}},
+            "fault_tolerance": ACKER | {"acker": {"timeout": "10 ms", "transport": "links", "ack": "1 kB"}},
+        },
+        [
+            "fault_tolerance.acker.timeout = 10 ms: is shorter than the services and links of the longest path, "
+            "10.4 ms on average (roots would fail although nothing is wrong; take several times as long)"
         ],
     ),
     (
