@@ -98,6 +98,12 @@ def delays_ns(law: TimeDistribution, of: np.ndarray) -> np.ndarray:
     return np.array([min(at_least_one_ns(inverse(u)), _FAR_NS) for u in of.tolist()], np.int64)
 
 
+def delay_ns(law: TimeDistribution, number: int, stream: int) -> int:
+    """Return the time [ns] that a stream draws for one number."""
+    (drawn,) = delays_ns(law, uniforms(np.array([number], np.uint64), stream)).tolist()
+    return int(drawn)
+
+
 def generator(seed: int, replication: int, *name: object) -> np.random.Generator:
     """Return the generator of one named entity in one replication."""
     code = code_of(*name)

@@ -43,9 +43,9 @@ def _recovery(one: RunRecords, host: int, failed: int, failure: _Table, rows: _T
     groups = len(rows["failed_ns"])
     detected = _last(failure["detected_ns"])
     if groups < failure["lost_partitions"].sum():
-        ends = [detected, *[None] * 5]  # nobody has taken over some of what was lost
+        ends = [detected, *[None] * (len(PHASES) - 1)]  # nobody has taken over some of what was lost
     elif not groups:
-        ends = [detected] * 6  # nothing was lost
+        ends = [detected] * len(PHASES)  # nothing was lost
     else:
         ends = [detected, *(_last(rows[name]) for name in _ENDS), _last(failure["caught_up_ns"])]
     lengths: list[int | None] = []

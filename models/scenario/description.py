@@ -58,7 +58,7 @@ class ScenarioDescription(Description):
     placement: Placement = Placement()
     """Where tasks start."""
     recovery: RecoveryTimes = RecoveryTimes()
-    """What comes between the detection of a failure and the restore."""
+    """Times between the detection of a failure and the restore."""
     workers: Workers = Workers()
     """Worker processes, which a rebalance kills and starts."""
     state_store: StateStore = StateStore()

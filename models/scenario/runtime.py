@@ -23,7 +23,7 @@ class Workers(Description):
 
 
 class RecoveryTimes(Description):
-    """What comes between the detection of a failure and the restore: its tasks get slots, and their processes start."""
+    """Times between the detection of a failure and the restore: lost tasks get slots, and their processes start."""
 
     allocate: TimeDistribution | None = None
     """Time until slots are allocated to what a host has lost; without it none."""

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from models.distributions import TimeDistribution
 from sim.clock import Process
 from sim.control.catch_up import CatchUps
@@ -21,7 +19,7 @@ from sim.control.recovery import PartitionRecovery, Recovery
 from sim.control.replicas import Replicas
 from sim.control.run_state import StateOn
 from sim.data_plane import RecoverablePlane
-from sim.draws import code_of, delays_ns, uniforms
+from sim.draws import code_of, delay_ns
 from sim.migration.moves import Migrations
 
 
@@ -126,9 +124,10 @@ class CrashCoordinator:
         What waited for a host, as none could take it, has its slots at once when there is one.
         """
         clock, times, recovery = self.state.clock, self.state.plan.scenario.recovery, self.recovery
-        detected = [loss._replace(detected_ns=loss.detected_ns or clock.now_ns()) for loss in losses]
+        new = any(loss.detected_ns is None for loss in losses)
+        detected = [loss._replace(detected_ns=clock.now_ns()) if loss.detected_ns is None else loss for loss in losses]
         recovery.starting += detected
-        if any(loss.detected_ns is None for loss in losses):
+        if new:
             yield clock.sleep(clock.now_ns() + self._draw_ns(times.allocate, "allocate", losses[0]))
         found = [loss for loss in map(recovery.allocate, filter(self._is_lost, detected)) if loss]
         for loss in detected:
@@ -149,8 +148,7 @@ class CrashCoordinator:
         if law is None:
             return 0
         code = code_of(self.state.plan.scenario.seed, self.state.plan.replication, "recovery", what)
-        (delay_ns,) = delays_ns(law, uniforms(np.array([loss.failure], np.uint64), code)).tolist()
-        return int(delay_ns)
+        return delay_ns(law, loss.failure, code)
 
     def _start(
         self,

@@ -14,13 +14,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, NamedTuple
 
-import numpy as np
-
 from models.units import to_ns
 from sim.control.acker import RootTimeouts, expires_ns
 from sim.control.run_state import RunState
 from sim.data_plane import Parcel
-from sim.draws import code_of, delays_ns, uniforms
+from sim.draws import code_of, delay_ns
 from sim.migration.coordinator import RunCoordinator
 from sim.migration.protocol import Message, PlanKind, ProtocolRun, Request, Restart, Territory
 from sim.migration.waves import (
@@ -105,8 +103,7 @@ class PeriodicContext(WaveContext):
             self._runtime.deliver(Message(run.number, then, self.me, self.me, note))
             return
         stream = code_of(scenario.seed, self._state.plan.replication, "waves", "step")
-        (delay_ns,) = delays_ns(law, uniforms(np.array([run.steps], np.uint64), stream)).tolist()
-        self.timer(delay_ns, then, note)
+        self.timer(delay_ns(law, run.steps, stream), then, note)
 
     def at_timeout(self, then: str, note: object) -> None:
         """Send itself a message when a root that was emitted now would fail."""
