@@ -16,8 +16,10 @@ from sim.control.catch_up import CatchUps
 from sim.control.cluster import Cluster, RunPlan
 from sim.control.crash import CrashCoordinator
 from sim.control.failures import Failures
+from sim.control.host_choice import HostChoice
 from sim.control.instances import CheckpointHosts, Instances, Outages
 from sim.control.maintenance import Maintenance
+from sim.control.recoveries import Recoveries
 from sim.control.recovery import Recovery
 from sim.control.replicas import Replicas
 from sim.control.restarts import Restarts
@@ -58,6 +60,7 @@ class Control:
     slots: Slots
     coordinator: RunCoordinator
     migrations: Migrations
+    recoveries: Recoveries
     recovery: Recovery
     crash: CrashCoordinator
     failures: Failures
@@ -88,19 +91,27 @@ class Control:
         self.coordinator = RunCoordinator(state)
         self.slots = Slots(state, self.replicas)
         self.migrations = Migrations(state, self.instances, self.replicas, self.catch_ups, self.coordinator, self.slots)
-        self.recovery = Recovery(state, self.outages, self.catch_ups, self.replicas, self.migrations, self.slots)
+        self.recoveries = Recoveries(state, self.catch_ups, self.migrations)
+        hosts = HostChoice(state, self.replicas, self.slots)
+        self.recovery = Recovery(state, self.outages, self.replicas, self.migrations, self.recoveries, hosts)
         self.crash = CrashCoordinator(
-            state, self.outages, self.catch_ups, self.replicas, self.migrations, self.recovery
+            state, self.outages, self.catch_ups, self.replicas, self.migrations, self.recoveries, self.recovery
         )
         self.failures = Failures(state, self.crash)
         self.coordinator.runtime.restarts = Restarts(
-            state, self.instances, self.outages, self.catch_ups, self.recovery, self.crash, self.checkpoint_hosts
+            state,
+            self.instances,
+            hosts,
+            self.recoveries,
+            self.recovery,
+            self.crash,
+            self.checkpoint_hosts,
         )
         self.slots.freed = self.crash.recover_orphans
         self.rebalances = Rebalances(state, self.coordinator, REBALANCE_PROTOCOLS)
         self.rebalancing = Rebalancing(state, self.rebalances)
         self.rescaling = Rescaling(state, self.migrations, self.slots)
-        spares = SpareHosts(state, self.migrations, self.recovery, self.failures)
+        spares = SpareHosts(state, self.migrations, self.recoveries, self.failures)
         self.elasticity = Elasticity(state, self.statistics, self.checkpoint_hosts, self.migrations, spares, self.slots)
         self.maintenance = Maintenance(state, self.statistics, self.migrations)
         self.timeouts = RootTimeouts(state)
@@ -153,7 +164,7 @@ class Control:
         if not self.managed:
             rows["hosts_in_use"] = [(host, 0, end_ns) for host in in_use(self.cluster)]
             return
-        rows["recoveries"] = [*self.recovery.rows()]
+        rows["recoveries"] = [*self.recoveries.rows()]
         rows["outages"] = [*self.outages.rows()]
         rows["migrations"] = [*self.migrations.rows()]
         rows["rebalances"] = [*self.rebalances.rows()]

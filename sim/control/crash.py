@@ -15,7 +15,8 @@ from sim.clock import Process
 from sim.control.catch_up import CatchUps
 from sim.control.cluster import LostPartition
 from sim.control.instances import Outages
-from sim.control.recovery import PartitionRecovery, Recovery
+from sim.control.recoveries import PartitionRecovery, Recoveries
+from sim.control.recovery import Recovery
 from sim.control.replicas import Replicas
 from sim.control.run_state import StateOn
 from sim.data_plane import RecoverablePlane
@@ -33,10 +34,11 @@ class CrashCoordinator:
         catch_ups: CatchUps,
         replicas: Replicas,
         migrations: Migrations,
+        recoveries: Recoveries,
         recovery: Recovery,
     ) -> None:
         self.state, self.cluster, self.outages, self.catch_ups = state, state.cluster, outages, catch_ups
-        self.replicas, self.migrations, self.recovery = replicas, migrations, recovery
+        self.replicas, self.migrations, self.recoveries, self.recovery = replicas, migrations, recoveries, recovery
 
     # -- the host dies
 
@@ -57,7 +59,7 @@ class CrashCoordinator:
         # Recoveries end with what the plane has counted for them so far, and outages begin for partitions that were
         # live: both are asked of partitions that the crash of the plane is about to empty.
         for partition in self.cluster.partitions_on(host):
-            self.recovery.lost_again(partition)
+            self.recoveries.lost_again(partition)
         self.outages.lost(self.cluster.partitions_on(host))
         # The plane drops task by task, as the cluster still lists them.
         self.state.plane.crash(host)
@@ -90,6 +92,7 @@ class CrashCoordinator:
 
     def recover(self, losses: Sequence[LostPartition]) -> None:
         """Bring lost partitions back: on a replica or the target of a move, or from a checkpoint elsewhere."""
+        losses = self.recovery.method.lost(losses)
         down = [loss for loss in losses if self._is_lost(loss)]
         task = self.cluster.partition_task
         before = {loss.partition: task[loss.partition] for loss in down}  # until they are assigned
@@ -99,20 +102,20 @@ class CrashCoordinator:
         coordinator.cancel_affected(losses)
         #    Runs that have copies of their own, such as a rebalance that has killed tasks, bring back what is theirs.
         own = coordinator.take_back([loss.partition for loss in down])
-        returns = [self.recovery.taken_back(loss) for loss in down if loss.partition in own]
+        returns = [self.recoveries.taken_back(loss) for loss in down if loss.partition in own]
         losses = [loss for loss in losses if loss.partition not in own]
         down = [loss for loss in down if loss.partition not in own]
         instead = [(loss, self._successor(loss)) for loss in down if not self.cluster.is_owner(loss.partition)]
         self.replicas.unfinished(instead)
         # 2. Replicas take over, before anything is assigned: what they answer for is not restored.
         instead += self.replicas.fail_over(losses)
-        taken = [self.recovery.take_over(*one) for one in instead]
+        taken = [self.recoveries.take_over(*one) for one in instead]
         successors = [(before[loss.partition], entry.task) for (loss, _), entry in zip(instead, taken, strict=True)]
         losses = [loss for loss in losses if self._is_lost(loss)]
         if self._takes_time and losses:
             self.catch_ups.redirect(successors)
             if taken or returns:
-                self.recovery.watch([*taken, *returns])
+                self.recoveries.watch([*taken, *returns])
             self.state.clock.process(self._start_later(losses))
             self.migrations.renew_replicas()
         else:
@@ -123,19 +126,19 @@ class CrashCoordinator:
 
         What waited for a host, as none could take it, has its slots at once when there is one.
         """
-        clock, times, recovery = self.state.clock, self.state.plan.scenario.recovery, self.recovery
+        clock, times, waiting = self.state.clock, self.state.plan.scenario.recovery, self.recoveries.starting
         new = any(loss.detected_ns is None for loss in losses)
         detected = [loss._replace(detected_ns=clock.now_ns()) if loss.detected_ns is None else loss for loss in losses]
-        recovery.starting += detected
+        waiting += detected
         if new:
             yield clock.sleep(clock.now_ns() + self._draw_ns(times.allocate, "allocate", losses[0]))
-        found = [loss for loss in map(recovery.allocate, filter(self._is_lost, detected)) if loss]
+        found = [loss for loss in map(self.recovery.allocate, filter(self._is_lost, detected)) if loss]
         for loss in detected:
-            recovery.starting.remove(loss)
-        recovery.starting += found
+            waiting.remove(loss)
+        waiting += found
         yield clock.sleep(clock.now_ns() + self._draw_ns(times.restart, "restart", losses[0]))
         for loss in found:
-            recovery.starting.remove(loss)
+            waiting.remove(loss)
         self._start([loss for loss in found if self._is_lost(loss)], [], [])
 
     @property
@@ -171,11 +174,11 @@ class CrashCoordinator:
         # 5. Earlier outages that await a dead task now await its successors; then this one is awaited itself.
         self.catch_ups.redirect([*((before[entry.partition], entry.task) for entry in begun), *successors])
         if begun or others:
-            self.recovery.watch([*begun, *others])
+            self.recoveries.watch([*begun, *others])
         # 6. Live upstream partitions replay before anything is restored: one that is restored sends what it keeps by
         #    itself, and would send it twice.
         for entry in begun:
-            self.recovery.replay_upstream(entry)
+            self.recovery.ask_upstream(entry.partition)
         for entry in begun:
             self.recovery.restore(entry)
         # 7. Last, groups without a replica ask for one: owners and hosts are known again.

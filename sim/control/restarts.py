@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from models.records.decisions import Action
 from sim.clock import Process
-from sim.control.catch_up import CatchUps
 from sim.control.crash import CrashCoordinator
-from sim.control.instances import CheckpointHosts, Instances, Outages
+from sim.control.host_choice import HostChoice
+from sim.control.instances import CheckpointHosts, Instances
+from sim.control.recoveries import Recoveries
 from sim.control.recovery import Recovery
 from sim.control.run_state import StateOn
 from sim.data_plane import NO_HOST, Parcel, ParcelPlane
@@ -25,15 +26,15 @@ class Restarts:
         self,
         state: StateOn[ParcelPlane],
         instances: Instances,
-        outages: Outages,
-        catch_ups: CatchUps,
+        hosts: HostChoice,
+        recoveries: Recoveries,
         recovery: Recovery,
         crash: CrashCoordinator,
         checkpoint_hosts: CheckpointHosts,
     ) -> None:
         self.state, self.cluster, self.plane = state, state.cluster, state.plane
-        self.instances, self.outages, self.catch_ups = instances, outages, catch_ups
-        self.recovery, self.crash, self.checkpoint_hosts = recovery, crash, checkpoint_hosts
+        self.instances, self.hosts, self.checkpoint_hosts = instances, hosts, checkpoint_hosts
+        self.recoveries, self.recovery, self.crash = recoveries, recovery, crash
 
     def restart(self, restart: Restart) -> None:
         """Kill a task now, and start its successor after a time.
@@ -46,8 +47,8 @@ class Restarts:
         partitions = self.cluster.partitions_at(restart.task)
         # As in a crash: recoveries end with the counts of the plane, and outages begin for what was live.
         for partition in partitions:
-            self.recovery.lost_again(partition)
-        self.outages.lost(partitions)
+            self.recoveries.lost_again(partition)
+        self.recovery.outages.lost(partitions)
         self.plane.kill(restart.task)
         self.cluster.lose_task(restart.task)
         if restart.start_ns:
@@ -57,7 +58,7 @@ class Restarts:
 
     def start_elsewhere(self, restart: Restart, partitions: Sequence[int]) -> bool:
         """Start the successor of a task that has died with its host, on another one; return whether there is one."""
-        host = self.recovery.least_used(self.recovery.slots.has_free)
+        host = self.hosts.for_task()
         if host is None:
             return False
         self._say(partitions, host, "its host died before it had its state back")
@@ -75,10 +76,10 @@ class Restarts:
 
     def _start(self, restart: Restart, partitions: Sequence[int]) -> None:
         cluster, host = self.cluster, restart.host
-        if not cluster.accepts_work(host) or not self.recovery.slots.has_free(host):
+        if not cluster.accepts_work(host) or not self.hosts.slots.has_free(host):
             # Not in use, about to be left, or suspected: whatever starts there then would not be detected to be dead.
             # Or others have taken its slots since the request.
-            other = self.recovery.least_used(self.recovery.slots.has_free)
+            other = self.hosts.for_task()
             if other is None:  # no host can take it: look again
                 self.state.clock.process(self._later(replace(restart, start_ns=_SECOND), partitions))
                 return
@@ -89,7 +90,7 @@ class Restarts:
         for partition in partitions:
             cluster.partition_task[partition] = new
             self.plane.assign(partition, new)
-        self.catch_ups.redirect([(restart.task, new)])
+        self.recoveries.catch_ups.redirect([(restart.task, new)])
         if not cluster.host_alive[host]:
             self.crash.lose_once_more(host)
             return
@@ -136,7 +137,7 @@ class Restarts:
             if not parcel.partitions:
                 self.plane.put(parcel.number, task)
         for partition in here:
-            self.recovery.came_back(partition)
+            self.recoveries.came_back(partition)
             self.recovery.go_on(partition)
             self._save_elsewhere(partition)
 
@@ -150,9 +151,9 @@ class Restarts:
                 self.plane.checkpoint(partition, other)
 
     def _to_bring_back(self, task: int) -> list[int]:
-        cluster, recovery = self.cluster, self.recovery
+        cluster, recoveries = self.cluster, self.recoveries
         here = cluster.partitions_at(task)
-        return [one for one in here if not cluster.partition_live[one] and not recovery.is_recovering(one)]
+        return [one for one in here if not cluster.partition_live[one] and not recoveries.is_recovering(one)]
 
     def _install(self, partitions: list[int], parcels: Sequence[Parcel]) -> set[int]:
         saved = {partition for parcel in parcels for partition in parcel.partitions}

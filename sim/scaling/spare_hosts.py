@@ -16,7 +16,7 @@ from models.units import to_ns
 from sim.clock import Process
 from sim.control.cluster import Cluster
 from sim.control.failures import Failures
-from sim.control.recovery import Recovery
+from sim.control.recoveries import Recoveries
 from sim.control.run_state import StateOn
 from sim.control.slots import Slots
 from sim.data_plane import Plane, RecoverablePlane
@@ -36,10 +36,10 @@ class SpareHosts:
     """
 
     def __init__(
-        self, state: StateOn[RecoverablePlane], migrations: Migrations, recovery: Recovery, failures: Failures
+        self, state: StateOn[RecoverablePlane], migrations: Migrations, recoveries: Recoveries, failures: Failures
     ) -> None:
         self.state, self.cluster, self.failures = state, state.cluster, failures
-        self._recovery, self._migrations = recovery, migrations
+        self._recoveries, self._migrations = recoveries, migrations
         self.coming: int | None = None  # the host that was acquired and cannot be used yet
         self.usable_since: dict[int, int] = {}
         self._intervals = [[host, 0, NEVER] for host in in_use(self.cluster)]
@@ -72,7 +72,7 @@ class SpareHosts:
 
         A recovery anywhere counts: it may still choose this host, or read a checkpoint from it."""
         cluster, plane, migrations = self.cluster, self.state.plane, self._migrations
-        if not cluster.host_alive[host] or cluster.partitions_on(host) or self._recovery.busy:
+        if not cluster.host_alive[host] or cluster.partitions_on(host) or self._recoveries.busy:
             return False
         parts = [(run.move.source, run.move.target, *run.move.upstream) for run in migrations.open.values()]
         moving = any(cluster.task_host[task] == host for tasks in parts for task in tasks)

@@ -113,7 +113,7 @@ class Laboratory(Control):
             Scheduler(chooser),
         )
         # When tasks have caught up after an outage is a matter of time, and decides nothing.
-        self.recovery.watch = lambda begun: None  # type: ignore[method-assign]
+        self.recoveries.watch = lambda begun: None  # type: ignore[method-assign]
         self.stops = Stops(self.state, self.coordinator)
         runtime = self.coordinator.runtime
         timer = runtime.timer

@@ -127,7 +127,7 @@ def test_everything_with_a_state_is_restored_and_all_key_groups_move(shape: str)
         for migration in lab.migrations.runs:
             ended = moved if migration.completed_ns is not None else called_off
             ended.add(names[migration.move.operator])
-        restored |= {names[row[1]] for row in lab.recovery.rows() if row[6] != NEVER}
+        restored |= {names[row[1]] for row in lab.recoveries.rows() if row[6] != NEVER}
     job = Job(shape=shape)
     assert moved == called_off == set(job.movable)
     assert restored >= {*job.stateful, "in"}

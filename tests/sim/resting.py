@@ -40,12 +40,12 @@ def _end_timers(control: Control, end_ns: int) -> None:
 
 def undone(control: Control) -> list[str]:
     """What is not over yet of a job whose sources and timers are."""
-    plane, cluster, recovery = control.plane, control.cluster, control.recovery
+    plane, cluster, recoveries = control.plane, control.cluster, control.recoveries
     assert isinstance(plane, PlainPlane)
     owners = [partition.owner for partition in plane.all_partitions()]
     found = {
         "a failure is not detected": cluster.trusted != cluster.host_alive,
-        "a recovery does not end": recovery.busy or not all(owner.live for owner in owners),
+        "a recovery does not end": recoveries.busy or not all(owner.live for owner in owners),
         "a move does not begin or end": bool(control.migrations.bound_for()),
         "sources are stuck": any(lag for _, lag in plane.lag()),
         "tuples do not arrive": bool(plane.wire),

@@ -166,7 +166,7 @@ class Scripted(Control):
         if not self.plan.may_fail:
             self.plane.kill(task)
         for partition in partitions:
-            self.recovery.lost_again(partition)
+            self.recoveries.lost_again(partition)
         self.outages.lost(partitions)
         self.plane.kill(task)
         self.cluster.lose_task(task)

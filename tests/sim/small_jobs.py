@@ -348,7 +348,7 @@ class Run:
     @property
     def rows(self) -> dict[str, list[tuple[Any, ...]]]:
         """The rows of all tables but the two large ones, as they are now."""
-        return self.control.recorder.rows | self.plane.recorder.rows | {"recoveries": [*self.control.recovery.rows()]}
+        return self.control.recorder.rows | self.plane.recorder.rows | {"recoveries": [*self.control.recoveries.rows()]}
 
 
 def without_crashes(raw: dict[str, Any]) -> dict[str, Any]:

@@ -20,8 +20,7 @@ from models.records.decisions import Action
 from models.records.tables import RunRecords
 from models.scenario.scenario import Scenario
 from sim.clock import Clock, Process
-from sim.control.cluster import Cluster, RunPlan
-from sim.control.recovery import LostPartition
+from sim.control.cluster import Cluster, LostPartition, RunPlan
 from sim.control.replicas import Replica, Replicas
 from sim.data_plane import DataPlane, Listener
 from sim.kernel.event_loop.plane import CompiledPlane

@@ -14,8 +14,8 @@ import test_control_rules as rules
 from lab.mutants import MUTANTS
 from test_fair_links import equal_messages_leave_in_the_order_of_sending, last_of_equals_first
 
+import sim.control.host_choice
 import sim.control.instances
-import sim.control.recovery
 import sim.plain.checkpoint
 from sim.control.assembly import Control
 from sim.control.instances import Instances
@@ -53,7 +53,7 @@ def last_least(hosts: Iterable[int], key: Callable[[int], tuple[int, int]], **de
 
 def last_host_for_a_group(patch: Patch) -> None:
     """Of hosts with equally few key groups and tasks the last takes one."""
-    patch.setattr(sim.control.recovery, "min", last_least, raising=False)
+    patch.setattr(sim.control.host_choice, "min", last_least, raising=False)
 
 
 def last_host_for_a_checkpoint(patch: Patch) -> None:

@@ -1,0 +1,16 @@
+"""Methods of recovery: how partitions that a failure took come back, each method in a file of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sim.recovery.checkpoint import RestoreFromCheckpoint
+from sim.recovery.empty import StartEmpty
+from sim.recovery.method import RecoveryMethod
+
+METHODS: Mapping[str, type[RecoveryMethod]] = {
+    "none": StartEmpty,
+    "checkpoint": RestoreFromCheckpoint,
+    "acker": StartEmpty,
+}
+"""The method of recovery for each `fault_tolerance.method` that is simulated."""

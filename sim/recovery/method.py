@@ -1,0 +1,48 @@
+"""The interface of all methods of recovery: what differs between them, as answers to questions of `Recovery`.
+
+The manager `sim.control.recovery.Recovery` has what every method needs: which partitions are lost, wait for a host or
+are recovering, the phases of each recovery, and the steps in their order. What becomes of tuples that come twice is up
+to the data plane: receivers drop them by their ids where `RunPlan.drops_duplicates`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sim.control.cluster import LostPartition
+from sim.control.host_choice import Choice, HostChoice
+from sim.control.replicas import Replicas
+from sim.control.run_state import StateOn
+from sim.data_plane import InstancePlane
+
+
+class SavedState(NamedTuple):
+    """A state from which a partition is restored."""
+
+    holder: int | None  # host, or REMOTE; None: the partition has it already, or begins with an empty one
+    bytes: int
+
+
+class RecoveryMethod(ABC):
+    """Says what is lost, who takes it, where its state comes from, and who replays what."""
+
+    def __init__(self, state: StateOn[InstancePlane], hosts: HostChoice, replicas: Replicas) -> None:
+        self.state, self.cluster, self.hosts, self.replicas = state, state.cluster, hosts, replicas
+
+    def lost(self, losses: Sequence[LostPartition]) -> Sequence[LostPartition]:
+        """Return all that has to be recovered when these partitions are lost."""
+        return losses
+
+    def host_for(self, partition: int) -> Choice:
+        """Return the host that takes a lost partition, and why."""
+        return self.hosts.for_partition(partition)
+
+    @abstractmethod
+    def saved_state(self, partition: int) -> SavedState:
+        """Return the state from which a lost partition is restored; asked when a host has taken it."""
+
+    @abstractmethod
+    def replayers(self, partition: int) -> list[int]:
+        """Return the live partitions that send a lost partition again what they keep for it, rising."""
