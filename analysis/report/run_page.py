@@ -59,7 +59,7 @@ def engine_assumptions(scenario: Scenario) -> tuple[str, ...]:
         ),
         ("processor-sharing" in kinds, "With processor sharing all services of a host go on at once, at equal pace."),
         (
-            scenario.fault_tolerance.method == "checkpoint",
+            scenario.fault_tolerance.takes_checkpoints,
             "A snapshot is taken at one instant; where `serialise` is given, writing it keeps the task busy for that "
             "time.",
         ),
@@ -220,7 +220,7 @@ def _facts(scenario: Scenario) -> tuple[Fact, ...]:
     bounds = [f"{name} {operator.buffer}" for name, operator in scenario.operators.items() if operator.buffer]
     if bounds:
         facts.append(Fact("places per queue", ", ".join(bounds)))
-    if tolerance.method == "checkpoint":
+    if tolerance.takes_checkpoints:
         facts.append(
             Fact(
                 "checkpoints",

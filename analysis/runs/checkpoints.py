@@ -39,7 +39,7 @@ def checkpoints(scenario: Scenario, records: Sequence[RunRecords]) -> Checkpoint
     partition was when its host died, or how long the run had lasted if there was none: what was processed since is
     replayed. `upload_s` is the time from a snapshot until it is stored.
     """
-    if scenario.fault_tolerance.method != "checkpoint":
+    if not scenario.fault_tolerance.takes_checkpoints:
         return None
     kept = [_kept_up(scenario, one) for one in records]
     uploads = np.concatenate([one.upload_ns for one in kept]) if kept else np.zeros(0, np.int64)

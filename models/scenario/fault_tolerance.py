@@ -165,6 +165,16 @@ class FaultTolerance(Description):
     """Bandwidth of the remote store."""
 
     @property
+    def takes_checkpoints(self) -> bool:
+        """Return whether tasks take periodic checkpoints."""
+        return self.method == "checkpoint"
+
+    @property
+    def keeps_outputs(self) -> bool:
+        """Return whether tasks keep their outputs until downstream has made sure of them, and can send them again."""
+        return self.takes_checkpoints
+
+    @property
     def acking(self) -> Acker | None:
         """Return how roots are followed, or None with another method."""
         return (self.acker or Acker()) if self.method == "acker" else None

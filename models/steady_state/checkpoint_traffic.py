@@ -59,7 +59,7 @@ def _senders_of_both(scenario: Scenario) -> set[str]:
     """Return the hosts that send records and checkpoints to others, or may do so after a recovery or a move."""
     tolerance, hosts = scenario.fault_tolerance, layout.hosts(scenario)
     alone = len(hosts) == 1
-    if tolerance.method != "checkpoint" or (alone and tolerance.store != "remote"):
+    if not tolerance.takes_checkpoints or (alone and tolerance.store != "remote"):
         return set()
     saved = [name for name, operator in scenario.operators.items() if operator.kind not in ("source", "sink")]
     if scenario.keeps_ids:
@@ -123,7 +123,7 @@ def bottlenecks(scenario: Scenario, load: Load, inputs: RunInputs | None = None)
     of an interval within one, in the capacity that records and services leave. Without checkpoints the list is empty.
     """
     tolerance = scenario.fault_tolerance
-    if tolerance.method != "checkpoint":
+    if not tolerance.takes_checkpoints:
         return []
     found = []
     for where, does, uploads, rate, taken in _carriers(scenario, load, inputs):

@@ -352,7 +352,7 @@ def _remembered(scenario: Scenario) -> float:
         for operator in scenario.operators.values()
     )
     # Ids are forgotten behind checkpoints; windows and timers need them for as long as the run lasts.
-    if timed or tolerance.method != "checkpoint" or tolerance.guarantee != "exactly-once":
+    if timed or not tolerance.takes_checkpoints or tolerance.guarantee != "exactly-once":
         return 1.0
     return min(1.0, LOGGED_INTERVALS * tolerance.interval_s / scenario.duration_s)
 
@@ -378,7 +378,7 @@ def _control_rows(scenario: Scenario) -> float:
     tasks = sum(operator.parallelism for operator in scenario.operators.values())
     second = sum(layout.replicated_groups(scenario).values())
     rows = tasks * min(scenario.duration_s, MOST_SAMPLES)
-    if scenario.fault_tolerance.method == "checkpoint":
+    if scenario.fault_tolerance.takes_checkpoints:
         groups = sum(operator.groups for operator in scenario.operators.values()) + second
         rows += groups * scenario.duration_s / scenario.fault_tolerance.interval_s
     if scenario.counts_load:

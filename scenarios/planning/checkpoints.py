@@ -135,7 +135,7 @@ def checkpoint_hosts_of(scenario: Scenario, folder: Path, profiles: Mapping[str,
     `baseline` and `even` need no statistics; the others need a profile (InputError without one).
     """
     tolerance = scenario.fault_tolerance
-    if tolerance.method != "checkpoint" or tolerance.store != "nodes":
+    if not tolerance.takes_checkpoints or tolerance.store != "nodes":
         return {}
     allocation = tolerance.allocation
     if isinstance(allocation, PlanFile):

@@ -193,7 +193,7 @@ def inputs_of(
     known = profiles_of(scenario, folder) if profiles is None else profiles
     check_key_groups(scenario, known)
     rates, shares = rates_of(scenario, folder, known), shares_of(scenario, known)
-    if scenario.fault_tolerance.method != "checkpoint":
+    if not scenario.fault_tolerance.takes_checkpoints:
         return RunInputs(rates=rates, shares=shares, checkpoint_hosts=checkpoint_hosts or {})
     # Solvers are loaded only where checkpoints are held: `validate` of other scenarios begins sooner.
     from scenarios.planning.checkpoints import checkpoint_hosts_of  # noqa: PLC0415

@@ -134,7 +134,7 @@ class Control:
             self.rescaling.start()
             self.rebalancing.start()
             start_outside_load(self.state)
-        if self.plan.scenario.fault_tolerance.method == "checkpoint":
+        if self.plan.scenario.fault_tolerance.takes_checkpoints:
             self._start_checkpoints()
         self.clock.process(self._sample(max(_SECOND, to_ns(self.plan.scenario.duration_s) // _SAMPLES)))
         if self.managed:
@@ -208,7 +208,7 @@ class Control:
     def _sample(self, every_ns: int) -> Process:
         """Sample queue lengths, work done, buffers and source lag at regular instants, without changing anything."""
         clock, plane, sample, bounded = self.clock, self.plane, self.recorder.sample, self.plan.bounded
-        saves = self.plan.scenario.fault_tolerance.method == "checkpoint"
+        saves = self.plan.scenario.fault_tolerance.takes_checkpoints
         while True:
             yield clock.timeout(every_ns)
             now = clock.now_ns()

@@ -58,7 +58,6 @@ class RunPlan:
     def of(cls, scenario: Scenario, inputs: RunInputs, replication: int) -> RunPlan:
         """Return the plan of one replication of a scenario."""
         tolerance = scenario.fault_tolerance
-        checkpointed = tolerance.method == "checkpoint"
         operators = plan_operators(scenario, replication, inputs.shares)
         hosts = layout.hosts(scenario)
         first = [0]
@@ -73,9 +72,9 @@ class RunPlan:
             host_group_names=tuple(layout.host_group_names(scenario).values()),
             host_groups=tuple(hosts.values()),
             latency_ns=to_ns(scenario.network.latency_s),
-            drops_duplicates=checkpointed and tolerance.guarantee == "exactly-once",
+            drops_duplicates=tolerance.keeps_outputs and tolerance.guarantee == "exactly-once",
             duplicate_ns=to_ns(tolerance.duplicate_s),
-            replays=checkpointed and tolerance.guarantee != "at-most-once",
+            replays=tolerance.keeps_outputs and tolerance.guarantee != "at-most-once",
             may_fail=scenario.keeps_ids,
             acker=tolerance.acking,
             first_partition=tuple(first),

@@ -63,7 +63,7 @@ def compilation(plan: RunPlan, told: Callable[[float], None]) -> Iterator[None]:
     from sim.kernel.tools.cache import watched  # noqa: PLC0415 - Numba is loaded when a run begins
 
     if kernel_for(plan).name == SCAN:
-        saves = plan.scenario.fault_tolerance.method == "checkpoint"
+        saves = plan.scenario.fault_tolerance.takes_checkpoints
         expected = _FUNCTIONS["saving scan" if saves else "scan"]
     else:
         expected = _FUNCTIONS["extended" if needs_more(plan) else "plain"]
@@ -125,7 +125,7 @@ def needs_of(plan: RunPlan) -> Iterator[Need]:
     links = [host for host in run.hosts if host.group.network_bytes_per_s is not None]
     yield from _found(run, OF_HOST, run.hosts)
     yield from _found(run, OF_LINK, links)
-    if tolerance.method == "checkpoint":
+    if tolerance.takes_checkpoints:
         yield from _found(run, OF_STATE, [operator for operator in operators if not operator.is_source])
         yield from _found(run, OF_CHECKPOINT_LINK, links)
 

@@ -57,7 +57,7 @@ class Rebalancing:
         hosts come and go for another reason.
         """
         scenario = self.plan.scenario
-        bound = scenario.may_fail or scenario.fault_tolerance.method == "checkpoint"
+        bound = scenario.may_fail or scenario.fault_tolerance.takes_checkpoints
         if bound or scenario.elasticity.policy != "none":
             return list(given)
         spare = self._spare_at_start()

@@ -122,7 +122,7 @@ def _of_times(scenario: Scenario) -> Iterator[Advice]:
     duration, tolerance = scenario.duration_s, scenario.fault_tolerance
     if scenario.warmup_s > duration / 2:
         yield Advice("warmup", "is more than half of the run")
-    if tolerance.method == "checkpoint" and tolerance.interval_s >= duration:
+    if tolerance.takes_checkpoints and tolerance.interval_s >= duration:
         text = f"is not shorter than the run of {units.show(duration, 's')}: no checkpoint will be taken"
         yield Advice("fault_tolerance.interval", text)
     often = scenario.detector.suspicions_per_s * duration
@@ -159,7 +159,7 @@ def _of_failures(scenario: Scenario) -> Iterator[Advice]:
     fails = any(group.failures is not None for group in scenario.hosts.values())
     fails = fails or scenario.detector.errs or any(event.kind == "host-failure" for event in scenario.events.values())
     method = scenario.fault_tolerance.method
-    if method == "checkpoint" and not fails and not scenario.migrates:
+    if scenario.fault_tolerance.takes_checkpoints and not fails and not scenario.migrates:
         yield Advice("fault_tolerance", "checkpoints are taken and nothing ever fails")
     if method == "none" and fails:
         yield Advice("fault_tolerance", "hosts fail and nothing is checkpointed: state is lost")

@@ -44,12 +44,12 @@ def _of_tolerance(scenario: Scenario, broken: Collection[str]) -> Iterator[Input
     if "waves" not in broken:
         yield from _of_waves(scenario)
     yield from _of_maintenance(scenario, broken)
-    if tolerance.restart == "own-hosts" and (tolerance.method != "checkpoint" or tolerance.store != "remote"):
+    if tolerance.restart == "own-hosts" and (not tolerance.takes_checkpoints or tolerance.store != "remote"):
         rule = "needs checkpoints that can be read from everywhere"
         hint = 'write method = "checkpoint" and store = "remote"'
         yield InputFault("fault_tolerance.restart", tolerance.restart, rule, hint)
     hosts = sum(group.used for group in scenario.hosts.values())
-    if tolerance.method != "checkpoint" or tolerance.store != "nodes" or not whole("hosts", broken) or not hosts:
+    if not tolerance.takes_checkpoints or tolerance.store != "nodes" or not whole("hosts", broken) or not hosts:
         return
     if tolerance.copies >= hosts:
         yield InputFault(
@@ -144,7 +144,7 @@ def _of_maintenance(scenario: Scenario, broken: Collection[str]) -> Iterator[Inp
     if tolerance.maintenance is None:
         return
     here, window_s = "fault_tolerance.maintenance", tolerance.maintenance.window_s
-    if tolerance.method != "checkpoint":
+    if not tolerance.takes_checkpoints:
         rule = f"needs checkpoints; fault_tolerance.method is {tolerance.method}"
         yield InputFault(here, NO_VALUE, rule, 'write method = "checkpoint"')
     elif tolerance.store != "nodes":

@@ -67,7 +67,7 @@ def _busy(scenario: Scenario, inputs: RunInputs) -> _Busy:
     return _Busy(
         tuples_in,
         {name: size * (1 + failures) for name, size in sent.items()},
-        state if scenario.fault_tolerance.method == "checkpoint" else {},
+        state if scenario.fault_tolerance.takes_checkpoints else {},
         failures,
         _places(scenario),
         _acks(scenario, tuples_in),

@@ -143,9 +143,9 @@ def _of_fault_tolerance(scenario: Scenario) -> list[tuple[str, object, str]]:
         found.append(("fault_tolerance.method", tolerance.method, "none, checkpoint and acker are"))
     if tolerance.method == "acker":
         found += _beside_acker(scenario)
-    if tolerance.method == "checkpoint" and tolerance.store == "upstream":
+    if tolerance.takes_checkpoints and tolerance.store == "upstream":
         found.append(("fault_tolerance.store", tolerance.store, "nodes and remote are"))
-    if tolerance.method == "checkpoint" and tolerance.copies > 1:
+    if tolerance.takes_checkpoints and tolerance.copies > 1:
         found.append(("fault_tolerance.copies", tolerance.copies, "one copy is"))
     return found + _of_replicas(scenario)
 

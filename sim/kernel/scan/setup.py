@@ -41,7 +41,7 @@ def state(plan: RunPlan, cluster: Cluster, block: int, recording: scan_recording
     boxes["room"] = _ROOM
     boxes["first"] = np.arange(len(boxes)) * _ROOM
     threads = int(servers["threads"].sum())
-    saves = plan.scenario.fault_tolerance.method == "checkpoint"
+    saves = plan.scenario.fault_tolerance.takes_checkpoints
     made = ScanState(
         stages=_stages(plan, operators, servers),
         topological=np.array([names.index(name) for name in topological(plan.scenario)], np.int64),
