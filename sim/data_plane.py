@@ -127,7 +127,10 @@ class Plane(Protocol):
         """Return a row of `samples` without its instant for each live task: (task, host, queue, busy_ns, buffered)."""
 
     def buffers(self) -> Rows:
-        """Return a row of `buffers` without its instant for each live task: (task, taken, unsent, blocked_ns)."""
+        """Return a row of `buffers` without its instant for each live task.
+
+        A row is (task, taken, unsent, blocked_ns, kept_bytes, unconfirmed, slices).
+        """
 
     def links(self) -> Rows:
         """Return a row of `links` without its instant for each host whose checkpoints have delayed a tuple so far.
@@ -456,6 +459,25 @@ class ParcelPlane(InstancePlane, ActionPlane, Protocol):
         pause or when the outbox of its task is empty. They are not kept again, they are no `visits`, and they count as
         data. Those that still wait are gone with the task. Raises ValueError for a number that was not emitted yet, for
         a partition that is not a live source.
+        """
+
+
+@runtime_checkable
+class TrimmingPlane(RecoverablePlane, Protocol):
+    """A plane that trims outputs by rounds of acks, as `fault_tolerance.trimming` says, instead of with checkpoints."""
+
+    def start_slices(self, every_ns: int) -> None:
+        """End a slice of each live partition at each multiple of this time, from the first on.
+
+        A control action at its instant, set at the one before it, as are the rounds. The mark says how many tuples the
+        partition had applied, and how many outputs it had kept for each receiver.
+        """
+
+    def start_trimming(self, every_ns: int) -> None:
+        """Begin a round of acks at each multiple of this time, from the first on.
+
+        Each task sends a message to each task that keeps outputs for it, by number of receivers, then of senders. It
+        travels as a message does, and upstream trims when it arrives; void if either end is dead then, or restored.
         """
 
 

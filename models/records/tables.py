@@ -104,11 +104,19 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("cause", "str", "", "timeout | rollback (a task with state went back to what was saved)"),
     ),
     "buffers": (
-        _time("at_ns", "when it was sampled; no rows where no operator has a buffer"),
+        _time("at_ns", "when it was sampled; no rows where no operator has a buffer and no acks trim outputs"),
         _TASK,
         Column("taken", "int64", "tuples", "in the queue and under way to it, 0 where the task has no buffer"),
         Column("unsent", "int64", "tuples", "outputs of the task that wait for room at their receivers"),
         _time("blocked_ns", "for how long outputs have waited so far"),
+        Column("kept_bytes", "int64", "B", "outputs that are kept for replay: the output slice table"),
+        Column(
+            "unconfirmed",
+            "int64",
+            "tuples",
+            "processed and not acknowledged at the highest level: the input slice table",
+        ),
+        Column("slices", "int64", "", "that have ended and are not acknowledged at the highest level"),
     ),
     "links": (
         _time("at_ns", "when it was sampled, and the end of the run; rows of hosts where a tuple was delayed so far"),

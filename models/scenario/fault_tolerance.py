@@ -128,13 +128,38 @@ class Acker(Description):
     """Size of an ack."""
 
 
-class FaultTolerance(Description):
-    """Checkpoints with upstream backup, an acker, or another method that the schema knows already."""
+class Trimming(Description):
+    """Upstream trims its outputs by acks of several levels, slice by slice: the queue trimming protocol.
 
-    method: Literal["none", "checkpoint", "acker", "active-replication", "upstream-backup"] = "none"
+    A *slice* is all that a task processes between two marks. An L0-ACK confirms what the receiver has processed, an
+    L1-ACK a slice whose outputs are L0-acknowledged, and so on. A task with state sends L1-ACKs and higher ones only
+    for slices that a checkpoint covers. Outputs are trimmed at the highest level.
+    """
+
+    slice_s: PositiveSeconds = Field(default=1.0, alias="slice")
+    """Time between two marks."""
+    every_s: PositiveSeconds = Field(default=5.0, alias="every")
+    """Time between two rounds of acks (the trimming interval)."""
+    levels: Count = 2
+    """Levels of acks, L0 included; so many failures of adjacent tasks at a time, less one, lose nothing."""
+    ack_bytes: Bytes = Field(default=32.0, alias="ack")
+    """Size of an ack: one message for each pair of tasks and round, with all levels."""
+    reading: Literal["safe", "literal"] = "safe"
+    """What a checkpoint holds beside the state: `safe`: the outputs that are not trimmed, which recovery sends again;
+    `literal`: nothing, as the paper prints it. Then outputs whose inputs are in the checkpoint may be lost."""
+
+
+class FaultTolerance(Description):
+    """Checkpoints with upstream backup, acks that trim it, an acker, or another method that the schema knows."""
+
+    method: Literal[
+        "none", "checkpoint", "elastic-upstream-backup", "acker", "active-replication", "upstream-backup"
+    ] = "none"
     """How state survives a failure."""
     acker: Acker | None = None
     """How roots are followed and fail, with the method `acker`; without it as in the defaults."""
+    trimming: Trimming | None = None
+    """How outputs are trimmed, with the method `elastic-upstream-backup`; without it as in the defaults."""
     interval_s: PositiveSeconds = Field(default=5.0, alias="interval")
     """Time between two checkpoints."""
     kind: Literal["full", "incremental"] = "incremental"
@@ -167,12 +192,22 @@ class FaultTolerance(Description):
     @property
     def takes_checkpoints(self) -> bool:
         """Return whether tasks take periodic checkpoints."""
-        return self.method == "checkpoint"
+        return self.method == "checkpoint" or self.trims_by_acks
 
     @property
     def keeps_outputs(self) -> bool:
         """Return whether tasks keep their outputs until downstream has made sure of them, and can send them again."""
         return self.takes_checkpoints
+
+    @property
+    def trims_by_acks(self) -> bool:
+        """Return whether outputs are trimmed by rounds of acks, and only tasks with state take checkpoints."""
+        return self.method == "elastic-upstream-backup"
+
+    @property
+    def acked_slices(self) -> Trimming | None:
+        """Return how outputs are trimmed by acks, or None with another method."""
+        return (self.trimming or Trimming()) if self.trims_by_acks else None
 
     @property
     def acking(self) -> Acker | None:

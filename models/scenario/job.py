@@ -156,6 +156,12 @@ class Operator(Description):
         return self.keyed and self.kind in ("aggregate", "join")
 
     @property
+    def stateful(self) -> bool:
+        """Return whether a task has what outlasts a tuple: a state, a window, tuples to be joined, a timer."""
+        kept = self.state is not None or self.window is not None or self.timer is not None
+        return self.kind not in ("source", "sink") and (kept or self.kind in ("aggregate", "join"))
+
+    @property
     def groups(self) -> int:
         """Return the number of partitions of state and recovery: key groups, or tasks if nothing is keyed."""
         if not self.keyed:

@@ -26,7 +26,7 @@ from sim.control.restarts import Restarts
 from sim.control.run_state import RunState
 from sim.control.slots import Slots
 from sim.control.statistics import Statistics
-from sim.data_plane import DataPlane, Listener, Plane
+from sim.data_plane import DataPlane, Listener, Plane, TrimmingPlane
 from sim.migration.checkpoint_source import CheckpointSource
 from sim.migration.coordinator import RunCoordinator
 from sim.migration.moves import Migrations
@@ -123,9 +123,9 @@ class Control:
     def start(self) -> None:
         """Start the processes in the order in which they act where they meet at one instant.
 
-        Events and failures, then what others take of the CPUs, then checkpoints, then samples, then checks of the load,
-        then maintenance of the allocation of checkpoints, then time-outs of roots, then waves. Replicas are there
-        before all of it.
+        Events and failures, then what others take of the CPUs, then checkpoints, then ends of slices, then rounds of
+        acks, then samples, then checks of the load, then maintenance of the allocation of checkpoints, then time-outs
+        of roots, then waves. Replicas are there before all of it.
         """
         if self.managed:
             self.replicas.start()
@@ -197,17 +197,23 @@ class Control:
 
     def _start_checkpoints(self) -> None:
         operators = self.plan.operators
+        trimming = self.plan.trimming
         partitions = [
             partition
             for partition, index in enumerate(self.cluster.partition_operator)
-            if not operators[index].is_source and self.cluster.is_owner(partition)
+            if (operators[index].description.stateful if trimming else not operators[index].is_source)
+            and self.cluster.is_owner(partition)
         ]
         scenario = self.plan.scenario
         self.plane.start_checkpoints(partitions, due_offsets_ns(scenario, len(partitions)), due_every_ns(scenario))
+        if trimming and isinstance(self.plane, TrimmingPlane):
+            self.plane.start_slices(to_ns(trimming.slice_s))
+            self.plane.start_trimming(to_ns(trimming.every_s))
 
     def _sample(self, every_ns: int) -> Process:
         """Sample queue lengths, work done, buffers and source lag at regular instants, without changing anything."""
-        clock, plane, sample, bounded = self.clock, self.plane, self.recorder.sample, self.plan.bounded
+        clock, plane, sample = self.clock, self.plane, self.recorder.sample
+        bounded = self.plan.bounded or self.plan.trimming is not None
         saves = self.plan.scenario.fault_tolerance.takes_checkpoints
         while True:
             yield clock.timeout(every_ns)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import networkx as nx
 
 from models.scenario.cluster import HostGroup
-from models.scenario.fault_tolerance import Acker
+from models.scenario.fault_tolerance import Acker, Trimming
 from models.scenario.inputs import RunInputs
 from models.scenario.scenario import Scenario
 from models.steady_state.checkpoint_traffic import link_sharing
@@ -40,6 +40,7 @@ class RunPlan:
     duplicate_ns: int
     may_fail: bool  # whether a tuple can come twice, or be lost: then ids are kept
     acker: Acker | None  # what follows the roots, if anything does
+    trimming: Trimming | None  # how outputs are trimmed by acks, if they are
     first_partition: tuple[int, ...]  # per operator: number of its partition 0; one entry more than operators
     bounded: bool  # whether a queue has a bound
     counts_load: bool  # whether the load of each key group is counted
@@ -77,6 +78,7 @@ class RunPlan:
             replays=tolerance.keeps_outputs and tolerance.guarantee != "at-most-once",
             may_fail=scenario.keeps_ids,
             acker=tolerance.acking,
+            trimming=tolerance.acked_slices,
             first_partition=tuple(first),
             fair=link_sharing(scenario).sharing == "fair",
             counts_load=scenario.counts_load,

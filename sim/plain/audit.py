@@ -19,6 +19,7 @@ from sim.operator_plan import OperatorPlan
 from sim.plain.acker import Acker
 from sim.plain.channels import PlaneState
 from sim.plain.partition import Checkpoint, Partition, Visit
+from sim.plain.views import TrimmingView
 
 
 @dataclass
@@ -41,7 +42,7 @@ def accounts(plane: PlaneState) -> dict[int, Account]:
     """Return the account of each operator but the sources, by its index."""
     coming = _coming(plane)
     saved = _saved(plane)
-    applied = {partition: _final_ids(partition, saved) for partition in _owners(plane)}
+    applied = {partition: _final_ids(partition, saved, plane.trimming) for partition in _owners(plane)}
     final = {partition: set(ids) for partition, ids in applied.items()}
     found = {plan.index: Account() for plan in plane.plan.operators if not plan.is_source and plan.reckoned}
     unfinished = _unfinished(plane)
@@ -127,11 +128,14 @@ def _age(state: Checkpoint) -> tuple[int, int]:
     return state.incarnation, state.count
 
 
-def _final_ids(partition: Partition, saved: Mapping[Partition, Checkpoint]) -> Sequence[int]:
+def _final_ids(
+    partition: Partition, saved: Mapping[Partition, Checkpoint], trimming: TrimmingView | None
+) -> Sequence[int]:
     """Return the ids in the state, or in the newest one from which a partition that is down can come back."""
     if partition.live or partition.operator.is_sink:
         return partition.applied
-    states = [state for state in (partition.checkpoint, saved.get(partition)) if state]
+    restored = trimming.state_to_restore(partition) if trimming else partition.checkpoint
+    states = [state for state in (restored, saved.get(partition)) if state]
     newest = max(states, key=_age, default=None)
     return newest.applied[: newest.count] if newest else ()
 

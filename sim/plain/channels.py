@@ -19,7 +19,7 @@ from sim.plain.host import Host
 from sim.plain.link import Link
 from sim.plain.partition import Bundle, Contents, Message, Output, Partition, Row, TaskView, Tree, Visit
 from sim.plain.task import Task
-from sim.plain.views import AckerView, PlaneView, Recorder, WatermarksView
+from sim.plain.views import AckerView, PlaneView, Recorder, TrimmingView, WatermarksView
 
 
 class Source:
@@ -105,6 +105,7 @@ class PlaneState:
     sources: list[Source]
     watermarks: WatermarksView
     acker: AckerView | None = None
+    trimming: TrimmingView | None = None
 
     def __init__(self, plan: RunPlan, cluster: Cluster, clock: Clock, listener: Listener) -> None:
         self.plan, self.cluster, self.clock, self.listener = plan, cluster, clock, listener

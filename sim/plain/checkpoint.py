@@ -77,15 +77,16 @@ class CheckpointCoordinator:
             or partition.checkpoint is None
             or partition.checkpoint.host != checkpoint_host
         )
+        outputs = self.plane.trimming is None or self.plane.trimming.safe
         size = (
-            partition.state_bytes() + partition.kept_bytes()
+            partition.state_bytes() + (partition.kept_bytes() if outputs else 0)
             if full
-            else partition.changed_bytes() + partition.new_kept_bytes
+            else partition.changed_bytes() + (partition.new_kept_bytes if outputs else 0)
         )
         # The content is fixed now, whatever the partition applies while the snapshot is written and on its way. The
         # incarnation tells later whether this is still the life of the partition that was saved.
         checkpoint, incarnation = (
-            partition.snapshot(checkpoint_host, self._life(checkpoint_host)),
+            partition.snapshot(checkpoint_host, self._life(checkpoint_host), outputs),
             partition.incarnation,
         )
         partition.saving = True
@@ -161,7 +162,8 @@ class CheckpointCoordinator:
         partition.checkpoint, partition.saved = checkpoint, True
         rows = self.plane.recorder.rows["checkpoints"]
         rows[transfer.row] = (*rows[transfer.row][:5], self.plane.clock.now_ns(), *rows[transfer.row][6:])
-        self._trim_later(partition, checkpoint.count)
+        if not self.plane.trimming:  # else the next round of acks says what is saved
+            self._trim_later(partition, checkpoint.count)
         if partition.announced:
             partition.announced = False
             self.plane.note_stored(partition)

@@ -468,12 +468,16 @@ class Partition:
             return round(tuples * state.entry_bytes)
         return round(state.group_bytes) if isinstance(state, FixedState) else 0
 
-    def snapshot(self, host: int, host_life: int) -> Checkpoint:
-        """Return the state now, as a checkpoint for a host; later changes count for the next one."""
+    def snapshot(self, host: int, host_life: int, outputs: bool = True) -> Checkpoint:
+        """Return the state now, as a checkpoint for a host; later changes count for the next one.
+
+        Without `outputs` those that are kept are left out.
+        """
         self.touched.clear()
         self.applied_at_snapshot = len(self.applied)
         self.new_kept_bytes = 0
-        return self._content(host, host_life)
+        made = self._content(host, host_life)
+        return made if outputs else replace(made, kept=())
 
     def independent_snapshot(self) -> Checkpoint:
         """Return a copy of the state now, which stays valid in later lives, and does not count for the next one."""

@@ -24,10 +24,11 @@ from sim.plain.link import FairLink
 from sim.plain.parcels import Parcels
 from sim.plain.partition import HostView, Partition, TaskView, Visit, Work
 from sim.plain.task import Task
+from sim.plain.trimming import TrimmingProtocol, Trims
 from sim.plain.watermarks import Watermarks
 
 
-class PlainPlane(Acks, Parcels, Actions, GroupInstances):
+class PlainPlane(Acks, Trims, Parcels, Actions, GroupInstances):
     """A `sim.data_plane.DataPlane` in which each step of a tuple is an event of the clock that control uses, too.
 
     So there is nothing to advance. Verbs that may make a task idle end with `tell`: the listener hears of it after the
@@ -37,6 +38,7 @@ class PlainPlane(Acks, Parcels, Actions, GroupInstances):
     def __init__(self, plan: RunPlan, cluster: Cluster, clock: Clock, listener: Listener) -> None:
         super().__init__(plan, cluster, clock, listener)
         self.acker = Acker(self, plan.acker) if plan.acker else None
+        self.trimming = TrimmingProtocol(self, plan.trimming) if plan.trimming else None
         for host in self.hosts:
             if host.group.cpu == "processor-sharing":
                 host.processor = Processor(self, host, shares_evenly=True)
@@ -127,6 +129,8 @@ class PlainPlane(Acks, Parcels, Actions, GroupInstances):
         """Put the partition at that task from now on."""
         self._numbered[partition].assign(self.tasks[task])
         self._numbered[partition].assigned_at = self._sendings
+        if self.trimming:
+            self.trimming.forget_acks_of(self._numbered[partition])
 
     def install(self, partition: int) -> int:
         """Install the stored checkpoint, or none.
@@ -135,7 +139,11 @@ class PlainPlane(Acks, Parcels, Actions, GroupInstances):
         """
         installed = self._numbered[partition]
         installed.restore_event_time(installed.checkpoint, self.plan.replays)
-        return installed.install(installed.checkpoint)
+        if not self.trimming:
+            return installed.install(installed.checkpoint)
+        missing = installed.install(self.trimming.state_to_restore(installed))
+        self.trimming.begin_again(installed)
+        return missing
 
     def open(self, partition: int) -> None:
         """Make the partition live."""
@@ -283,11 +291,14 @@ class PlainPlane(Acks, Parcels, Actions, GroupInstances):
         ]
 
     def buffers(self) -> list[TableRow]:
-        """Return (task, taken, unsent, blocked_ns) of each live task."""
+        """Return (task, taken, unsent, blocked_ns, kept_bytes, unconfirmed, slices) of each live task."""
+        tables: dict[TaskView, np.ndarray] = {task: np.zeros(3, np.int64) for task in self.tasks}
+        for partition in self._numbered:
+            own = self.trimming.tables_of(partition) if self.trimming else (partition.kept_bytes(), 0, 0)
+            tables[partition.task] += np.array(own)
+        rows = [(task.places.taken_now, len(task.outbox.unsent), task.outbox.blocked_ns()) for task in self.tasks]
         return [
-            (task.index, task.places.taken_now, len(task.outbox.unsent), task.outbox.blocked_ns())
-            for task in self.tasks
-            if task.alive
+            (task.index, *row, *tables[task].tolist()) for task, row in zip(self.tasks, rows, strict=True) if task.alive
         ]
 
     def links(self) -> list[TableRow]:

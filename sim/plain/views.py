@@ -15,7 +15,7 @@ from models.records.tables import NEVER, TABLES, table
 from sim.clock import Clock
 from sim.control.cluster import RunPlan
 from sim.operator_plan import OperatorPlan
-from sim.plain.partition import Bundle, Message, Partition, Row, TaskView, Tree, Visit, Watermark
+from sim.plain.partition import Bundle, Checkpoint, Message, Partition, Row, TaskView, Tree, Visit, Watermark
 
 _SECOND = 1_000_000_000
 
@@ -96,6 +96,15 @@ class AckerView(Protocol):
 
     def lose(self, task: TaskView) -> None:
         """Forget the acks that wait at a task that died."""
+
+
+class TrimmingView(Protocol):
+    """The queue trimming protocol: `trimming.TrimmingProtocol`."""
+
+    safe: bool
+
+    def state_to_restore(self, partition: Partition) -> Checkpoint | None:
+        """Return the state from which a partition is restored."""
 
 
 class PlaneView(Protocol):

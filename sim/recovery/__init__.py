@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sim.recovery.checkpoint import RestoreFromCheckpoint
+from sim.recovery.elastic_upstream_backup import ElasticUpstreamBackup
 from sim.recovery.empty import StartEmpty
 from sim.recovery.method import RecoveryMethod
 
 METHODS: Mapping[str, type[RecoveryMethod]] = {
     "none": StartEmpty,
     "checkpoint": RestoreFromCheckpoint,
+    "elastic-upstream-backup": ElasticUpstreamBackup,
     "acker": StartEmpty,
 }
 """The method of recovery for each `fault_tolerance.method` that is simulated."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+import networkx as nx
+
 from models import display, units
 from models.errors import NO_VALUE, InputFault
 from models.scenario.events import Rebalance
@@ -41,6 +43,7 @@ def _of_tolerance(scenario: Scenario, broken: Collection[str]) -> Iterator[Input
             'write method = "checkpoint"',
         )
     yield from _of_acker(scenario, broken)
+    yield from _of_trimming(scenario, broken)
     if "waves" not in broken:
         yield from _of_waves(scenario)
     yield from _of_maintenance(scenario, broken)
@@ -84,6 +87,37 @@ def _of_acker(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFaul
             rule = f"is shorter than the services and links of the longest path, {shown} on average"
             hint = "roots would fail although nothing is wrong; take several times as long"
             yield InputFault("fault_tolerance.acker.timeout", _shown(acker.timeout_s), rule, hint)
+
+
+_TRIMMING = 'write method = "elastic-upstream-backup" in fault_tolerance'
+
+
+def _of_trimming(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
+    """Yield faults of trimming by acks: its table without the method, rounds beyond the run, levels without a task."""
+    tolerance, trimming = scenario.fault_tolerance, scenario.fault_tolerance.acked_slices
+    here = "fault_tolerance.trimming"
+    if trimming is None:
+        if tolerance.trimming is not None:
+            rule = f"needs the method elastic-upstream-backup; fault_tolerance.method is {tolerance.method}"
+            yield InputFault(here, NO_VALUE, rule, _TRIMMING)
+        return
+    for key, time_s in (("slice", trimming.slice_s), ("every", trimming.every_s)):
+        # The default of a short run is not what its author wrote.
+        written = tolerance.trimming is not None and f"{key}_s" in tolerance.trimming.model_fields_set
+        if written and time_s > scenario.duration_s:
+            rule = f"is longer than the run of {_shown(scenario.duration_s)}"
+            yield InputFault(f"{here}.{key}", _shown(time_s), rule, "nothing would ever be trimmed")
+    if whole("operators", broken):
+        for name, operator in scenario.operators.items():
+            if operator.window is not None and operator.window.length_s < trimming.slice_s:
+                rule = f"is shorter than a slice of {_shown(trimming.slice_s)}"
+                where = path_text(("operators", name, "window", "length"))
+                yield InputFault(where, _shown(operator.window.length_s), rule, f"take a shorter {here}.slice")
+        if layout.has_order(scenario):
+            depth = nx.dag_longest_path_length(layout.dataflow(scenario))
+            if trimming.levels > depth:
+                rule = f"is above the depth of the job: its longest path has {depth} hops"
+                yield InputFault(f"{here}.levels", trimming.levels, rule, f"at most {depth}")
 
 
 def _of_waves(scenario: Scenario) -> Iterator[InputFault]:

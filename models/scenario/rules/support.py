@@ -16,6 +16,8 @@ from models.validation_messages import path_text
 
 RULE = "not simulated yet"
 
+_METHODS = ("none", "checkpoint", "elastic-upstream-backup", "acker")
+
 
 def not_simulated(scenario: Scenario) -> list[InputFault]:
     """Return one fault for each thing that a run of this scenario would have to leave out; empty when it can run.
@@ -139,8 +141,10 @@ def _of_fault_tolerance(scenario: Scenario) -> list[tuple[str, object, str]]:
     """Return (path, value, hint) of methods, stores and numbers of copies that are not simulated."""
     tolerance = scenario.fault_tolerance
     found: list[tuple[str, object, str]] = []
-    if tolerance.method not in ("none", "checkpoint", "acker"):
-        found.append(("fault_tolerance.method", tolerance.method, "none, checkpoint and acker are"))
+    if tolerance.method not in _METHODS:
+        found.append(("fault_tolerance.method", tolerance.method, f"{', '.join(_METHODS)} are"))
+    if tolerance.trims_by_acks:
+        found += _beside_trimming(scenario)
     if tolerance.method == "acker":
         found += _beside_acker(scenario)
     if tolerance.takes_checkpoints and tolerance.store == "upstream":
@@ -148,6 +152,20 @@ def _of_fault_tolerance(scenario: Scenario) -> list[tuple[str, object, str]]:
     if tolerance.takes_checkpoints and tolerance.copies > 1:
         found.append(("fault_tolerance.copies", tolerance.copies, "one copy is"))
     return found + _of_replicas(scenario)
+
+
+def _beside_trimming(scenario: Scenario) -> list[tuple[str, object, str]]:
+    """Return (path, value, hint) of what meets trimming by acks: the slices of a partition are those of one task."""
+    hint, found = 'with fault_tolerance.method = "checkpoint" it is', list[tuple[str, object, str]]()
+    for name, event in scenario.events.items():
+        if isinstance(event, Rebalance):
+            found.append((path_text(("events", name, "kind")), event.kind, hint))
+    if scenario.fault_tolerance.maintenance is not None:
+        found.append(("fault_tolerance.maintenance", NO_VALUE, hint))
+    if scenario.fault_tolerance.guarantee != "exactly-once":
+        # Without ids that receivers drop, what is sent again after an ack would count twice.
+        found.append(("fault_tolerance.guarantee", scenario.fault_tolerance.guarantee, hint))
+    return found
 
 
 def _beside_acker(scenario: Scenario) -> list[tuple[str, object, str]]:

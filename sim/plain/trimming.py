@@ -1,0 +1,210 @@
+"""The queue trimming protocol: slices of what partitions process, and rounds of acks by which upstream trims outputs.
+
+All of it is counts of what is there: a *mark* at the end of a slice says how many tuples a partition had applied (the
+input slice table) and how many outputs it had kept for each receiver (the output slice table). An ack says of each
+level how many of the first applied tuples of a partition it confirms; the sender finds them in its outputs by their
+ids, so that an order that changed in a recovery does no harm.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from models.scenario.fault_tolerance import Trimming as Description
+from sim.clock import MESSAGE, Process, channel
+from sim.plain.channels import Channels, PlaneState
+from sim.plain.partition import Checkpoint, EventTime, Partition, TaskView
+
+
+class Mark(NamedTuple):
+    """The end of a slice of a partition: what there was so far in this incarnation."""
+
+    applied: int
+    kept: dict[Partition, int]  # by receiver
+
+
+@dataclass
+class Slices:
+    """The slices of a partition that are not acknowledged at the highest level, and the acks of its outputs."""
+
+    confirmed: list[int]  # by level: how many of the first applied tuples
+    marks: deque[Mark] = field(default_factory=deque)
+    trimmed: dict[Partition, int] = field(default_factory=dict)  # by receiver: outputs in this incarnation
+    acked: dict[Partition, list[int]] = field(default_factory=dict)  # by receiver, by level: outputs, trimmed ones too
+
+
+class Confirmation(NamedTuple):
+    """What an ack says of the outputs that one partition keeps for another: applied tuples by level."""
+
+    sender: Partition
+    receiver: Partition
+    incarnation: int  # of the receiver
+    counts: Sequence[int]
+
+
+class TrimmingProtocol:
+    """Marks slices, sends acks, and trims."""
+
+    def __init__(self, plane: PlaneState, description: Description) -> None:
+        self.plane, self.levels, self.ack_bytes = plane, description.levels, round(description.ack_bytes)
+        self.safe = description.reading == "safe"
+        self._slices: dict[Partition, Slices] = {}
+
+    def of(self, partition: Partition) -> Slices:
+        """Return the slices of a partition."""
+        return self._slices.setdefault(partition, Slices([0] * self.levels))
+
+    # -- slices
+
+    def mark_all(self) -> None:
+        """End a slice of each live partition that has something to acknowledge one day."""
+        for partition in self.plane.all_partitions():
+            if partition.live and self._has_slices(partition):
+                self._mark(partition)
+
+    def _has_slices(self, partition: Partition) -> bool:
+        # A source reads a log that nobody trims, and what a sink has delivered needs no ack from downstream.
+        return self.levels > 1 and not partition.operator.is_source and not partition.operator.is_sink
+
+    def _mark(self, partition: Partition) -> None:
+        own = self.of(partition)
+        kept = {receiver: own.trimmed.get(receiver, 0) + len(rows) for receiver, rows in partition.kept.items()}
+        own.marks.append(Mark(len(partition.applied), kept))
+
+    # -- rounds of acks
+
+    def round(self) -> None:
+        """Have each task acknowledge to all tasks that keep outputs for it, in order."""
+        for task in [task for task in self.plane.tasks if task.alive]:
+            goals: dict[int, list[Confirmation]] = {}
+            for partition in self._at(task):
+                counts = self.confirmed(partition)
+                for sender in partition.senders:
+                    if sender.kept.get(partition):
+                        said = Confirmation(sender, partition, partition.incarnation, counts)
+                        goals.setdefault(sender.task.index, []).append(said)
+            for goal in sorted(goals):
+                self._send(task, self.plane.tasks[goal], goals[goal])
+
+    def _at(self, task: TaskView) -> Iterator[Partition]:
+        """Yield the live partitions at a task that acknowledge what they process."""
+        for partition in self.plane.all_partitions():
+            if partition.task is task and partition.live and not partition.operator.is_source:
+                yield partition
+
+    def confirmed(self, partition: Partition) -> list[int]:
+        """Return by level how many of the first applied tuples the partition confirms now."""
+        applied = len(partition.applied)
+        if partition.operator.is_sink:
+            return [applied] * self.levels
+        own = self.of(partition)
+        own.confirmed[0] = applied
+        for level in range(1, self.levels):
+            done = 0
+            while done < len(own.marks) and self._is_confirmed(partition, own.marks[done], level):
+                done += 1
+            if done:
+                # What was confirmed once stays so, although a receiver may have lost it with its host since.
+                own.confirmed[level] = max(own.confirmed[level], own.marks[done - 1].applied)
+            if level == self.levels - 1:
+                for _ in range(done):
+                    own.marks.popleft()
+        return list(own.confirmed)
+
+    def _is_confirmed(self, partition: Partition, mark: Mark, level: int) -> bool:
+        """Return whether downstream acknowledges the outputs of a slice one level below, and a checkpoint has it."""
+        own = self.of(partition)
+        acked = all(
+            kept <= own.acked.get(receiver, [0] * self.levels)[level - 1] or kept <= own.trimmed.get(receiver, 0)
+            for receiver, kept in mark.kept.items()
+        )
+        saved = partition.checkpoint.count if partition.checkpoint else 0
+        return acked and (not partition.operator.description.stateful or mark.applied <= saved)
+
+    def _send(self, task: TaskView, goal: TaskView, said: Sequence[Confirmation]) -> None:
+        plane = self.plane
+        plane.recorder.message(plane.clock.now_ns(), "ack", 1, self.ack_bytes)
+        rank, latency_ns = channel(MESSAGE, goal.index, task.index), plane.plan.latency_ns
+
+        def comes(arrival_ns: int) -> None:
+            # The event cannot be cancelled: an ack is void if its sender died before the last byte had left.
+            left_ns = arrival_ns - (latency_ns if goal.host is not task.host else 0)
+            plane.clock.at(arrival_ns, rank, lambda _: None if task.died_by(left_ns) else self._comes(goal, said))
+
+        plane.transmit(task, goal, self.ack_bytes, comes)
+
+    def _comes(self, goal: TaskView, said: Sequence[Confirmation]) -> None:
+        """Take in an ack: of a sender that is elsewhere by now, or a receiver that was restored since, it is void."""
+        for one in said:
+            here = one.sender.task is goal and one.sender.live
+            if goal.alive and here and one.incarnation == one.receiver.incarnation:
+                self._acknowledge(one)
+
+    def _acknowledge(self, said: Confirmation) -> None:
+        sender, receiver = said.sender, said.receiver
+        own, rows, position = self.of(sender), sender.kept.get(receiver, deque()), receiver.position
+        acked = own.acked.setdefault(receiver, [0] * self.levels)
+        trimmed = own.trimmed.get(receiver, 0)
+        for level, count in enumerate(said.counts):
+            at = max(acked[level], trimmed) - trimmed
+            # From the front only, as in `Partition.trim`.
+            while at < len(rows) and position.get(rows[at].id, count) < count:
+                at += 1
+            acked[level] = trimmed + at
+        own.trimmed[receiver] = trimmed + sender.trim(receiver, said.counts[-1])
+
+    # -- crashes
+
+    def forget_acks_of(self, receiver: Partition) -> None:
+        """Forget what was acknowledged by an incarnation that is over, but for what is trimmed."""
+        for sender in receiver.senders:
+            self.of(sender).acked.pop(receiver, None)
+
+    def begin_again(self, partition: Partition) -> None:
+        """Begin a new incarnation of the partition, whose state was restored: all of that is its first slice."""
+        self._slices[partition] = Slices([0] * self.levels)
+        if self._has_slices(partition):
+            self._mark(partition)
+
+    def state_to_restore(self, partition: Partition) -> Checkpoint | None:
+        """Return the stored checkpoint; of a partition without state the tuples that upstream has let go.
+
+        All that follows from these is downstream: it is not processed again if another task sends one of them again.
+        """
+        if partition.operator.description.stateful:
+            return partition.checkpoint
+        return Checkpoint(partition.applied, partition.trimmed, (), 0, 0, 0, EventTime(), partition.incarnation)
+
+    # -- records
+
+    def tables_of(self, partition: Partition) -> tuple[int, int, int]:
+        """Return the bytes that are kept, applied tuples that are not confirmed, and slices that have ended."""
+        if not self._has_slices(partition) or not partition.live:
+            return partition.kept_bytes(), 0, 0
+        own = self.of(partition)
+        return partition.kept_bytes(), len(partition.applied) - own.confirmed[-1], len(own.marks)
+
+
+class Trims(Channels):
+    """The verbs of `sim.data_plane.TrimmingPlane`."""
+
+    def start_slices(self, every_ns: int) -> None:
+        """End a slice of each live partition at each multiple of this time."""
+        self.clock.process(self._each(every_ns, self._trimming().mark_all))
+
+    def start_trimming(self, every_ns: int) -> None:
+        """Begin a round of acks at each multiple of this time."""
+        self.clock.process(self._each(every_ns, self._trimming().round))
+
+    def _each(self, every_ns: int, act: Callable[[], None]) -> Process:
+        while True:
+            yield self.clock.timeout(every_ns)
+            act()
+
+    def _trimming(self) -> TrimmingProtocol:
+        if not isinstance(self.trimming, TrimmingProtocol):
+            raise ValueError("the run does not trim by acks")
+        return self.trimming
