@@ -62,8 +62,12 @@ class TrimmingProtocol:
     def mark_all(self) -> None:
         """End a slice of each live partition that has something to acknowledge one day."""
         for partition in self.plane.all_partitions():
-            if partition.live and self._has_slices(partition):
-                self._mark(partition)
+            self.mark(partition)
+
+    def mark(self, partition: Partition) -> None:
+        """End a slice of the partition, if it is live and has something to acknowledge one day."""
+        if partition.live and self._has_slices(partition):
+            self._mark(partition)
 
     def _has_slices(self, partition: Partition) -> bool:
         # A source reads a log that nobody trims, and what a sink has delivered needs no ack from downstream.
@@ -79,15 +83,19 @@ class TrimmingProtocol:
     def round(self) -> None:
         """Have each task acknowledge to all tasks that keep outputs for it, in order."""
         for task in [task for task in self.plane.tasks if task.alive]:
-            goals: dict[int, list[Confirmation]] = {}
-            for partition in self._at(task):
-                counts = self.confirmed(partition)
-                for sender in partition.senders:
-                    if sender.kept.get(partition):
-                        said = Confirmation(sender, partition, partition.incarnation, counts)
-                        goals.setdefault(sender.task.index, []).append(said)
-            for goal in sorted(goals):
-                self._send(task, self.plane.tasks[goal], goals[goal])
+            self.acknowledge(task)
+
+    def acknowledge(self, task: TaskView) -> None:
+        """Have a task acknowledge to all tasks that keep outputs for it, in order."""
+        goals: dict[int, list[Confirmation]] = {}
+        for partition in self._at(task):
+            counts = self.confirmed(partition)
+            for sender in partition.senders:
+                if sender.kept.get(partition):
+                    said = Confirmation(sender, partition, partition.incarnation, counts)
+                    goals.setdefault(sender.task.index, []).append(said)
+        for goal in sorted(goals):
+            self._send(task, self.plane.tasks[goal], goals[goal])
 
     def _at(self, task: TaskView) -> Iterator[Partition]:
         """Yield the live partitions at a task that acknowledge what they process."""

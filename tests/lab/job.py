@@ -15,6 +15,7 @@ from models.topology import layout
 from sim.control.cluster import RunPlan
 
 KEYS = 6
+NEVER_HAPPENS = {"kind": "host-failure", "at": "1 s", "host": "h-0"}  # in a run with a failure ids are kept
 TURNS = 4  # in which the small jobs of rebalances stay the same
 
 
@@ -34,6 +35,10 @@ class Job:
     works: bool = False  # waves take work of a task
     acks: str = ""  # roots are followed: "literal" or "covered"; with periodic waves, and without checkpoints
     saved: bool = True  # checkpoints are taken, and outputs kept for replay
+    levels: int = 0  # of acks that trim outputs, in place of checkpoints
+    reading: str = "safe"  # what a checkpoint holds then
+    stateless: tuple[str, ...] = ()  # operators that are maps then, with a task for each group
+    remote: bool = True  # checkpoints are in a remote store then
 
     @property
     def dataflow(self) -> Dataflow:
@@ -75,7 +80,7 @@ def small_job(seed: int, shapes: Sequence[str]) -> Job:
 
 def scenario_of(job: Job) -> Scenario:
     """Return the job as a scenario; when tuples arrive is up to the scheduler."""
-    operators = {name: _operator(job, node) for name, node in job.dataflow.items()}
+    operators = {name: _operator(job, name, node) for name, node in job.dataflow.items()}
     workload = {"rate": "1 /s", "keys": {"distribution": "uniform", "count": KEYS}}
     raw: dict[str, Any] = {
         "format": 1,
@@ -91,9 +96,17 @@ def scenario_of(job: Job) -> Scenario:
         acker = {"acks": job.acks, "timeout": "1000 s"}
         raw["fault_tolerance"] = {"method": "acker", "guarantee": "at-least-once", "acker": acker}
         raw["waves"] |= {"interval": "1 s"}
-    elif not job.saved:  # one failure that never happens: in such a run ids are kept
+    elif job.levels:
+        raw["fault_tolerance"] = {
+            "method": "elastic-upstream-backup",
+            "interval": "1 s",
+            "store": "remote" if job.remote else "nodes",
+            "trimming": {"levels": job.levels, "reading": job.reading},
+        }
+        raw["events"] = {"failure": NEVER_HAPPENS}
+    elif not job.saved:
         raw["fault_tolerance"] = {"method": "none"}
-        raw["events"] = {"failure": {"kind": "host-failure", "at": "1 s", "host": "h-0"}}
+        raw["events"] = {"failure": NEVER_HAPPENS}
     elif job.replicated:
         raw["fault_tolerance"]["replicas"] = _replicas(job, _read(raw))
     else:  # one move, never made: in such a run ids are kept
@@ -120,12 +133,20 @@ def _replicas(job: Job, plain: Scenario) -> dict[str, Any]:
     return made
 
 
-def _operator(job: Job, node: Node) -> dict[str, Any]:
+def _operator(job: Job, name: str, node: Node) -> dict[str, Any]:
     """Return the keys of one operator."""
     if node.kind == SOURCE:
         return {"kind": "source", "parallelism": job.sources}
     if node.kind == SINK:
         return {"kind": "sink", "inputs": dict.fromkeys(node.inputs, "shuffle")}
+    if name in job.stateless:
+        return {
+            "kind": "map",
+            "inputs": dict.fromkeys(node.inputs, "shuffle"),
+            "parallelism": job.groups,
+            "service": {"distribution": "deterministic", "value": "1 ms"},
+            "output": {"keys": {"distribution": "uniform", "count": KEYS}},
+        }
     common: dict[str, Any] = {
         "parallelism": min(2, job.groups),
         "service": {"distribution": "deterministic", "value": "1 ms"},

@@ -1,0 +1,162 @@
+"""What must hold of acks at single steps, and of all tuples at any time: nothing that is trimmed is needed any more."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from lab.lineage import Lineage, Sent
+from sim.plain.partition import Partition, TaskView, Visit
+from sim.plain.trimming import Confirmation
+
+Link = tuple[int, int]  # (partition that keeps outputs, partition that acknowledges them)
+
+
+class AckRules:
+    """Compares what partitions confirm, and what is trimmed, with the acks that have come, tuple by tuple.
+
+    A tuple may be confirmed at a level above L0 if the acks of all that follows from it have come at the level below,
+    and if a task with state has it in a stored checkpoint. Acks that a receiver has sent before it was restored do not
+    count, but for those of the highest level: what they confirm is trimmed. What has been confirmed once stays so.
+    """
+
+    def __init__(self, lab: Any, lineage: Lineage, faults: Counter[str]) -> None:
+        self._lineage, self._faults, self._levels, self._safe = lineage, faults, lab.job.levels, lab.plane.trimming.safe
+        self._said: dict[int, list[set[int]]] = {}  # the ids by level of an ack that is under way
+        self._acked: defaultdict[Link, list[set[int]]] = defaultdict(self._nothing)
+        self._trimmable: defaultdict[Link, set[int]] = defaultdict(set)
+        self._confirmed: defaultdict[int, list[set[int]]] = defaultdict(self._nothing)
+        self.come = self.void = 0  # acks
+        self._watch(lab.plane.trimming)
+
+    def _nothing(self) -> list[set[int]]:
+        return [set() for _ in range(self._levels)]
+
+    def _watch(self, protocol: Any) -> None:
+        confirmed, send, comes = protocol.confirmed, protocol._send, protocol._comes
+        acknowledge, forget = protocol._acknowledge, protocol.forget_acks_of
+
+        def confirms(partition: Partition) -> list[int]:
+            counts: list[int] = confirmed(partition)
+            self._confirms(partition, counts)
+            return counts
+
+        def sends(task: TaskView, goal: TaskView, said: Sequence[Confirmation]) -> None:
+            for one in said:
+                self._said[id(one)] = [{*one.receiver.applied[:count]} for count in one.counts]
+            send(task, goal, said)
+
+        def arrives(goal: TaskView, said: Sequence[Confirmation]) -> None:
+            for one in said:
+                self._comes(goal, one)
+            comes(goal, said)
+
+        def acknowledges(said: Confirmation) -> None:
+            before = [row.id for row in said.sender.kept.get(said.receiver, ())]
+            acknowledge(said)
+            link = said.sender.number, said.receiver.number
+            left = {row.id for row in said.sender.kept.get(said.receiver, ())}
+            if not {*before} - left <= self._trimmable[link]:
+                self._faults[f"{said.sender.name} trims what {said.receiver.name} has not acknowledged"] += 1
+
+        def forgets(receiver: Partition) -> None:
+            for link in self._acked:
+                if link[1] == receiver.number:
+                    self._acked[link] = self._nothing()
+            forget(receiver)
+
+        protocol.confirmed, protocol._send, protocol._comes = confirms, sends, arrives
+        protocol._acknowledge, protocol.forget_acks_of = acknowledges, forgets
+
+    def _comes(self, goal: TaskView, one: Confirmation) -> None:
+        here = goal.alive and one.sender.task is goal and one.sender.live
+        if not here or one.incarnation != one.receiver.incarnation:
+            self.void += 1
+            return
+        self.come += 1
+        link = one.sender.number, one.receiver.number
+        for level, ids in enumerate(self._said[id(one)]):
+            self._acked[link][level] |= ids
+        self._trimmable[link] |= self._said[id(one)][-1]
+
+    def _confirms(self, partition: Partition, counts: Sequence[int]) -> None:
+        if partition.operator.is_sink:
+            return
+        for level, count in enumerate(counts):
+            new = {*partition.applied[:count]} - self._confirmed[partition.number][level]
+            self._confirmed[partition.number][level] |= new
+            # Outputs that a literal checkpoint lacks are gone after a restore: nobody could acknowledge them.
+            if level and self._safe and not all(self._may_confirm(partition, one, level) for one in new):
+                self._faults[f"{partition.name} sends an L{level}-ACK too early"] += 1
+
+    def _may_confirm(self, partition: Partition, tuple_id: int, level: int) -> bool:
+        checkpoint = partition.checkpoint
+        if partition.operator.description.stateful and not (
+            checkpoint and tuple_id in checkpoint.applied[: checkpoint.count]
+        ):
+            return False
+        made = self._lineage.made[partition.number, tuple_id]
+        return all(self._is_acked((partition.number, receiver), one, level - 1) for receiver, one in made)
+
+    def _is_acked(self, link: Link, tuple_id: int, level: int) -> bool:
+        return tuple_id in self._acked[link][level] or tuple_id in self._trimmable[link]
+
+
+def lost_now(plane: Any, lineage: Lineage) -> set[Sent]:
+    """Return (partition, id) of what states and sinks lack and nobody has any more.
+
+    Not of tasks without state: what they lack is missed only further downstream, if at all.
+    """
+    partitions = plane.instances()
+    there = {partition.number: _there(partition, plane) for partition in partitions}
+    coming = _coming(plane)
+    lost, known = set[Sent](), set[Sent]()
+    todo = [sent for source, of in zip(plane.sources, lineage.from_sources, strict=True) for sent in _first(source, of)]
+    while todo:
+        sent = todo.pop()
+        if sent in known:
+            continue
+        known.add(sent)
+        number, tuple_id = sent
+        if tuple_id not in there[number]:
+            if sent in coming:
+                continue
+            operator = partitions[number].operator
+            if operator.is_sink or operator.description.stateful:
+                lost.add(sent)
+        todo += lineage.made[sent]
+    return lost
+
+
+def _first(source: Any, rows: list[list[Sent]]) -> list[Sent]:
+    return [sent for row in rows[: source.emitted] for sent in row]
+
+
+def _there(partition: Partition, plane: Any) -> Any:
+    """Return the ids in a state, or in that from which the partition is going to be restored."""
+    if partition.live or partition.operator.is_sink:
+        return partition.position
+    if partition.operator.is_source:
+        return ()
+    if not partition.operator.description.stateful:
+        return {*partition.applied[: partition.trimmed]}
+    checkpoint = partition.checkpoint
+    return {*checkpoint.applied[: checkpoint.count]} if checkpoint else ()
+
+
+def _coming(plane: Any) -> set[Sent]:
+    """Return (partition, id) of what is on its way, in a queue, or kept by somebody who is live or will be restored."""
+    found = {(visit.partition.number, visit.row.id) for visit, task in plane.wire.items() if task.alive}
+    for task in plane.tasks:
+        items = (*task.front, *task.queue, *task.serving)
+        found.update((item.partition.number, item.row.id) for item in items if isinstance(item, Visit))
+        found.update((output.receiver.number, output.row.id) for output in task.outbox.unsent)
+    for partition in plane.instances():
+        found.update((partition.number, visit.row.id) for visit in partition.held)
+        kept = [*partition.kept.items()]
+        if not partition.live and not partition.operator.is_source:
+            checkpoint = partition.checkpoint
+            kept = [*checkpoint.kept] if checkpoint and partition.operator.description.stateful else []
+        found.update((receiver.number, row.id) for receiver, rows in kept for row in rows)
+    return found

@@ -1,0 +1,349 @@
+"""A job whose outputs are trimmed by acks under the scheduler: what may happen, and what must hold.
+
+Steps beside those of other laboratories: a slice of one partition ends, one task sends its acks, a checkpoint of one
+state is due. All of them come at any time and in any order; acks travel over the channels, and die with their sender,
+their receiver, or on the link. Run one: `PYTHONPATH=tests python -m lab.slicing --seed 17`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+from lab.acknowledging import AckRules, lost_now
+from lab.invariants import AppliedOnce, NothingWaits, OneLives, Seen
+from lab.job import Job, random_job
+from lab.laboratory import Laboratory
+from lab.lineage import Path
+from lab.scheduler import Chooser, Listed, Seeded
+from lab.shapes import CHAIN
+from lab.wholeness import Wholeness
+from sim.plain.audit import accounts
+from sim.plain.partition import Partition
+
+MOST_STEPS, ROUNDS = 20_000, 40
+RETRY = 4  # steps after which a crash that was not allowed is tried again
+JOBS = 120  # different ones: each is worked out once
+SHAPES = (CHAIN, CHAIN, CHAIN, "fan_out", "diamond", "fan_in", "mixed", "unkeyed")
+WITHIN, BOLD, BEYOND = "within", "bold", "beyond"
+Tamper = Callable[[Laboratory], None]
+
+
+@dataclass(frozen=True)
+class Crash:
+    """A host dies after so many events of a kind, or later: one with a task of the role, if such a one may die."""
+
+    event: str
+    after: int
+    role: str
+    repair_ns: int | None
+
+
+EVENTS = ("step", "step", "ack", "trim", "stored", "restored", "round")
+ROLES = ("any", "any", "stateless", "stateful", "keeps most", "next to the last", "the last")
+AFTER = {"step": (5, 10, 20, 40, 60, 90), "restored": (1, 1, 2)}
+
+
+def job_of(number: int) -> Job:
+    """Return one of the jobs."""
+    draw = Random(f"slicing {number}")
+    shape = SHAPES[number % len(SHAPES)]
+    chosen = random_job(draw.randrange(24), draw.choice([1, 1, 2]), draw.choice([1, 2, 3, 3]), 1, (2, 4, 6))
+    job = replace(chosen, shape=shape, groups=draw.choice([1, 1, 2]))
+    share = draw.choice([0.3, 0.6, 0.6, 1.0])
+    stateless = tuple(name for name in job.stateful if draw.random() < share)
+    depth = job.stages + 1 if shape == CHAIN else {"fan_out": 3, "diamond": 4, "fan_in": 3, "mixed": 2, "unkeyed": 4}[shape]
+    levels = min(depth, draw.choice([1, 2, 2, 2, 3, 3]))
+    tasks = sum(job.sources if node.kind == "source" else job.groups for node in job.dataflow.values())
+    return replace(
+        job, stateless=stateless, levels=levels, hosts=tasks + draw.choice([1, 2]), remote=draw.random() < 0.7
+    )
+
+
+class Slicing:
+    """One laboratory with marks, rounds, checkpoints and crashes."""
+
+    def __init__(
+        self,
+        job: Job,
+        chooser: Chooser,
+        draw: Random,
+        assumption: str = WITHIN,
+        stepped_links: bool = False,
+        tamper: Tamper | None = None,
+    ) -> None:
+        self.draw, self.assumption = draw, assumption
+        self.lab = Laboratory(job, chooser, stepped_links)
+        self.faults, self.met = Counter[str](), Counter[str]()
+        self.seen = Seen(self.lab, crashes=0)
+        self.lossy = job.reading == "literal" or assumption == BEYOND
+        if tamper:
+            tamper(self.lab)
+        self.rules = AckRules(self.lab, self.seen.lineage, self.faults)
+        self.whole = Wholeness(self.lab, self.seen.lineage)
+        self.crashes: list[Crash] = []  # that wait for their event
+        self.deferred: list[Crash] = []  # that would not be within the assumption
+        self.pace = 0.0  # of marks, rounds and checkpoints, by step
+        self.healer: Chooser = chooser
+        self.lost: set[tuple[int, int]] = set()
+        self._last: list[int] = []  # partitions that the last crash took
+        self._copies = False  # whether a step may have taken the last copy of something
+        self._watch()
+
+    @classmethod
+    def drawn(
+        cls, seed: int, reading: str = "safe", assumption: str = WITHIN, tamper: Tamper | None = None
+    ) -> Slicing:
+        """Return that of a seed."""
+        draw = Random(f"slicing {assumption} {seed}")
+        job = replace(job_of(draw.randrange(JOBS)), reading=reading)
+        crashes = draw.choice([1, 1, 2, 3, 4])
+        one = cls(job, Seeded(seed), draw, assumption, draw.random() < 0.5, tamper)
+        one.pace = draw.choice([0.1, 0.25, 0.4, 0.6])
+        for _ in range(crashes):
+            event = draw.choice(EVENTS)
+            after, repair = draw.choice(AFTER.get(event, (1, 2, 4, 8))), draw.choice([None, 1, 1, 10**15])
+            one.crashes.append(Crash(event, after, draw.choice(ROLES), repair))
+        return one
+
+    # -- steps
+
+    def _watch(self) -> None:
+        plane: Any = self.lab.plane
+        assert plane.trimming
+        self._before(plane.trimming, "_acknowledge", "ack")
+        self._before(plane.trimming, "acknowledge", "round")
+        self._before(plane, "install", "restored")
+        self._before(plane.saver, "_stored", "stored")
+
+    def _before(self, owner: Any, name: str, event: str) -> None:
+        verb = getattr(owner, name)
+
+        def noted(*arguments: Any) -> Any:
+            self._note(event)
+            done = verb(*arguments)
+            self._copies = True
+            return done
+
+        setattr(owner, name, noted)
+
+    def _note(self, event: str) -> None:
+        self.met[event] += 1
+        for crash in [one for one in self.crashes if one.event == event and self.met[event] >= one.after]:
+            self.crashes.remove(crash)
+            self._enable(crash)
+
+    def _enable(self, crash: Crash) -> None:
+        self.lab.clock.add_fault("crash", lambda: self._crash(crash))
+
+    def _crash(self, crash: Crash) -> None:
+        """Let a host die that may."""
+        cluster = self.lab.cluster
+        alive = [host for host, up in enumerate(cluster.host_alive) if up]
+        allowed = [host for host in alive if len(alive) > 2 and self._allows(host)]
+        hosts = [host for host in allowed if self._plays(host, crash.role)] or [
+            host for host in allowed if self._plays(host, "any")
+        ]
+        if not hosts:
+            self.deferred.append(crash)
+            return
+        self.crash(self.draw.choice(hosts), crash.repair_ns)
+
+    def crash(self, host: int, repair_ns: int | None) -> None:
+        """Let this host die."""
+        self._last = [one.number for one in self._at(host)] or self._last
+        for partition in self._at(host):
+            kind = self._kind(partition)
+            self.met[f"crash of {kind}"] += 1
+        failed = len(self.whole.failed())
+        self.whole.dies(host)
+        self.met[f"crash, {failed} failed before"] += 1
+        self.lab.failures.fail(host, repair_ns)
+        self._copies = True
+
+    @staticmethod
+    def _kind(partition: Partition) -> str:
+        operator = partition.operator
+        if operator.is_source or operator.is_sink:
+            return "source" if operator.is_source else "sink"
+        return "stateful" if operator.description.stateful else "stateless"
+
+    def _allows(self, host: int) -> bool:
+        return self.assumption == BEYOND or self.whole.allows(host, self.assumption == BOLD)
+
+    def _at(self, host: int) -> list[Partition]:
+        return [one for one in self.lab.plane.all_partitions() if one.task.alive and one.task.host.index == host]
+
+    def _plays(self, host: int, role: str) -> bool:
+        here = self._at(host)
+        if role in ("stateless", "stateful"):
+            return any(self._kind(one) == role for one in here)
+        if role == "keeps most":
+            inner = [one for one in self.lab.plane.all_partitions() if not one.operator.is_source]
+            most = max(inner, key=lambda one: one.kept_rows())
+            return most in here
+        if role == "the last":
+            return any(one.number in self._last for one in here)
+        if role == "next to the last":
+            numbered = self.lab.plane.instances()
+            last = {numbered[one].operator.index for one in self._last}
+            near = {edge.down.index for one in self._last for edge in numbered[one].operator.edges}
+            return any(
+                one.operator.index in near or any(edge.down.index in last for edge in one.operator.edges)
+                for one in here
+                if self._kind(one) in ("stateless", "stateful")
+            )
+        return bool(here)
+
+    def act(self) -> None:
+        """Have one partition end a slice, send acks or save its state at some step."""
+        numbers = self.lab.saved_partitions
+        partition = self.lab.plane.instances()[self.draw.choice(numbers)]
+        what = self.draw.choice(["mark", "mark", "round", "round", "round", "save"])
+        self.add(what, partition)
+
+    def add(self, what: str, partition: Partition) -> None:
+        """Add such a step."""
+        do: dict[str, Callable[[Partition], None]] = {"mark": self._mark, "round": self._round, "save": self._save}
+        self.lab.clock.add((what, partition.number, 0), lambda _: do[what](partition))
+
+    def _mark(self, partition: Partition) -> None:
+        self._protocol.mark(partition)
+
+    def _round(self, partition: Partition) -> None:
+        if partition.task.alive:
+            self._protocol.acknowledge(partition.task)
+
+    def _save(self, partition: Partition) -> None:
+        if partition.operator.description.stateful:
+            self.lab.plane.save(partition.number)
+
+    @property
+    def _protocol(self) -> Any:
+        return self.lab.plane.trimming
+
+    # -- the run
+
+    def run(self) -> list[str]:
+        """Take all steps, then heal; return what is wrong."""
+        try:
+            self.lab.clock.settle()
+            self._steps()
+            for crash in self.crashes:
+                self._enable(crash)
+            self.crashes = []
+            self._steps()
+            self._heal()
+        except Exception as error:  # a verb that refuses, or fails, is a fault
+            self.faults[f"raises {type(error).__name__}: {error}"] += 1
+            return [*self.faults]
+        self._check()
+        self._check_rest()
+        return [*self.faults]
+
+    def _steps(self) -> None:
+        clock, draw = self.lab.clock, self.draw
+        while clock.take():
+            now = clock.now_ns()
+            self._note("step")
+            if self._copies:
+                self._check()
+            if self.pace and draw.random() < self.pace:
+                self.act()
+            if self.deferred and now % RETRY == 0:
+                self._try_again()
+            if now > MOST_STEPS:
+                raise RuntimeError("does not come to rest")
+
+    def _try_again(self) -> None:
+        alive = [host for host, up in enumerate(self.lab.cluster.host_alive) if up]
+        if len(alive) > 2 and any(self._at(host) and self._allows(host) for host in alive):
+            self._enable(self.deferred.pop(0))
+
+    def _heal(self) -> None:
+        """Mark, save and acknowledge until nothing is kept, and no crash is to come."""
+        self.pace, self.lab.clock.chooser = 0.0, self.healer
+        partitions = [self.lab.plane.instances()[one] for one in self.lab.saved_partitions]
+        for _ in range(ROUNDS):
+            for what in ("save", "mark", "round"):
+                for partition in partitions:
+                    self.add(what, partition)
+                self._steps()
+            if self.deferred:
+                self._try_again()
+            elif self._is_quiet():
+                return
+
+    def _is_quiet(self) -> bool:
+        plane = self.lab.plane
+        live = all(one.live for one in plane.instances())
+        return live and not any(one.kept_rows() for one in plane.instances()) and not self.whole.failed()
+
+    def _check(self) -> None:
+        """A control point: nothing is applied twice, and all that was emitted is somewhere."""
+        self._copies = False
+        for partition in self.lab.plane.instances():
+            if len(partition.applied) != len(partition.position):
+                self.faults[f"{partition.name} has applied something twice"] += 1
+        lost = lost_now(self.lab.plane, self.seen.lineage)
+        if lost and not self.lossy:
+            self.faults["lost: nobody has it any more"] += 1
+        if not self.lost <= lost:
+            self.faults["what was lost is there again"] += 1
+        if lost != self.lost:
+            self._check_ledger(lost)
+        self.lost = lost
+
+    def _check_ledger(self, lost: set[tuple[int, int]]) -> None:
+        """The ledger says of states and sinks what is lost, and of nothing else."""
+        plane, said = self.lab.plane, set[tuple[int, int]]()
+        for operator, account in accounts(plane).items():
+            if self.lab.plan.operators[operator].is_sink or self.lab.plan.operators[operator].description.stateful:
+                said |= {(plane.partitions[operator][index].number, one) for index, one in account.lost}
+            if account.duplicated:
+                self.faults["the ledger says that something was applied twice"] += 1
+        if said != lost:
+            self.faults["the ledger does not say what is lost"] += 1
+
+    def _check_rest(self) -> None:
+        plane = self.lab.plane
+        for invariant in (OneLives(), NothingWaits(), AppliedOnce()):
+            self.faults.update(invariant.check(self.seen))
+        if not all(source.emitted == len(source.keys) for source in plane.sources):
+            self.faults["a source has not emitted all"] += 1
+        lacks = set[tuple[int, int]]()
+        for partition in plane.instances():
+            if partition.kept_rows():
+                self.faults[f"{partition.name} keeps outputs for ever"] += 1
+            if self._kind(partition) in ("stateful", "sink"):
+                lacks |= {(partition.number, one) for one in self.seen.lacks(partition)}
+                if set(partition.applied) - self.seen.lineage.inputs[partition.number].keys():
+                    self.faults[f"{partition.name} has what nobody sent"] += 1
+                self._check_order(partition)
+        if lacks and not self.lossy:
+            self.faults["lost: a state or a sink lacks something at the end"] += 1
+        if lacks != self.lost:
+            self.faults["what was lost is not what lacks at the end"] += 1
+        self.met["lost"] += len(lacks)
+        self._check_ledger(lacks)
+        if self.whole.failed() and not self.lossy:
+            self.faults["a task is never whole again"] += 1
+        if self.deferred and not self.lossy:
+            self.met["crashes that were never allowed"] += len(self.deferred)
+
+    def _check_order(self, partition: Partition) -> None:
+        """Tuples that came the same way are applied in the order of their source."""
+        if self.lost:
+            return
+        last: dict[Path, int] = {}
+        for tuple_id in partition.applied:
+            way, sequence = self.seen.lineage.path.get((partition.number, tuple_id), ((), 0))
+            if sequence < last.get(way, -1):
+                self.faults[f"{partition.name} applies tuples out of order"] += 1
+                return
+            last[way] = sequence
