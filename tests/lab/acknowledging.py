@@ -28,6 +28,7 @@ class AckRules:
         self._trimmable: defaultdict[Link, set[int]] = defaultdict(set)
         self._confirmed: defaultdict[int, list[set[int]]] = defaultdict(self._nothing)
         self.come = self.void = 0  # acks
+        self.trims = 0  # acks by which something was trimmed, since the last control point
         self._watch(lab.plane.trimming)
 
     def _nothing(self) -> list[set[int]]:
@@ -57,6 +58,7 @@ class AckRules:
             acknowledge(said)
             link = said.sender.number, said.receiver.number
             left = {row.id for row in said.sender.kept.get(said.receiver, ())}
+            self.trims += len(left) < len(before)
             if not {*before} - left <= self._trimmable[link]:
                 self._faults[f"{said.sender.name} trims what {said.receiver.name} has not acknowledged"] += 1
 

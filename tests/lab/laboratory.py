@@ -20,17 +20,25 @@ from sim.plain.partition import Message as Letter
 from sim.plain.plane import PlainPlane
 
 
+_RECEIVERS = 1 << 32  # more than there are
+
+
 class SteppedLink:
-    """The link of a host: what is sent leaves in order, each a step; what has not left dies with the host."""
+    """The link of a host: what is sent leaves in order, each a step; what has not left dies with the host.
+
+    A `fair` one keeps the order only of each channel.
+    """
 
     bytes_per_s = None
 
-    def __init__(self, clock: Scheduler, host: int, stepped: bool) -> None:
-        self.clock, self.host, self.stepped, self.closed = clock, host, stepped, False
+    def __init__(self, clock: Scheduler, host: int, stepped: bool, fair: bool) -> None:
+        self.clock, self.host, self.stepped, self.fair, self.closed = clock, host, stepped, fair, False
 
     def send(self, now_ns: int, size: int, ends: Any, number: int, leave: Callable[[int], None], *_: Any) -> None:
         """Send a message; `leave` is called when it has left."""
-        if self.stepped:
+        if self.stepped and self.fair:
+            self.clock.add(("link", self.host, 1 + ends[0] * _RECEIVERS + ends[1]), lambda _: self._leaves(leave))
+        elif self.stepped:
             self.clock.at(now_ns, LINK + self.host, lambda _: self._leaves(leave))
         else:
             leave(now_ns)
@@ -56,13 +64,20 @@ class LabWorld(PlainPlane):
     """The plain plane, whose links and arrivals are steps; checkpoints are taken when asked for."""
 
     def __init__(
-        self, plan: RunPlan, cluster: Cluster, clock: Scheduler, listener: Listener, job: Job, stepped: bool
+        self,
+        plan: RunPlan,
+        cluster: Cluster,
+        clock: Scheduler,
+        listener: Listener,
+        job: Job,
+        stepped: bool,
+        fair: bool,
     ) -> None:
         self.job = job
         self.letters: dict[int, Letter] = {}  # by token, of messages that have left their task
         super().__init__(plan, cluster, clock, listener)
         for host in self.hosts:
-            host._new_link = lambda index=host.index: SteppedLink(clock, index, stepped)  # type: ignore[misc]
+            host._new_link = lambda index=host.index: SteppedLink(clock, index, stepped, fair)  # type: ignore[misc]
             host.link = host._new_link()
 
     def _sources(self, operator: int) -> Iterator[Source]:
@@ -104,12 +119,16 @@ class Laboratory(Control):
     clock: Scheduler
     plane: LabWorld
 
-    def __init__(self, job: Job, chooser: Chooser, stepped_links: bool = True, early: int = 0) -> None:
+    def __init__(
+        self, job: Job, chooser: Chooser, stepped_links: bool = True, early: int = 0, fair_links: bool = False
+    ) -> None:
         self.job, self.early = job, dict.fromkeys(TIMEOUTS, early)
         self.early["too_late"] = early // 2  # else hardly any run with a time-out would come to its INIT
         super().__init__(
             plan_of(job),
-            lambda plan, cluster, clock, listener: LabWorld(plan, cluster, clock, listener, job, stepped_links),
+            lambda plan, cluster, clock, listener: LabWorld(
+                plan, cluster, clock, listener, job, stepped_links, fair_links
+            ),
             Scheduler(chooser),
         )
         # When tasks have caught up after an outage is a matter of time, and decides nothing.
