@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lab.lineage import Lineage, Sent
@@ -27,8 +27,8 @@ class AckRules:
         self._acked: defaultdict[Link, list[set[int]]] = defaultdict(self._nothing)
         self._trimmable: defaultdict[Link, set[int]] = defaultdict(set)
         self._confirmed: defaultdict[int, list[set[int]]] = defaultdict(self._nothing)
-        self.come = self.void = 0  # acks
-        self.trims = 0  # acks by which something was trimmed, since the last control point
+        self.met = Counter[str]()  # acks by what becomes of them
+        self.trimmed: Callable[[], None] = lambda: None  # called when an ack has trimmed something
         self._watch(lab.plane.trimming)
 
     def _nothing(self) -> list[set[int]]:
@@ -45,6 +45,7 @@ class AckRules:
 
         def sends(task: TaskView, goal: TaskView, said: Sequence[Confirmation]) -> None:
             for one in said:
+                self.met["ack that is sent"] += 1
                 self._said[id(one)] = [{*one.receiver.applied[:count]} for count in one.counts]
             send(task, goal, said)
 
@@ -58,7 +59,8 @@ class AckRules:
             acknowledge(said)
             link = said.sender.number, said.receiver.number
             left = {row.id for row in said.sender.kept.get(said.receiver, ())}
-            self.trims += len(left) < len(before)
+            if len(left) < len(before):
+                self.trimmed()
             if not {*before} - left <= self._trimmable[link]:
                 self._faults[f"{said.sender.name} trims what {said.receiver.name} has not acknowledged"] += 1
 
@@ -72,11 +74,13 @@ class AckRules:
         protocol._acknowledge, protocol.forget_acks_of = acknowledges, forgets
 
     def _comes(self, goal: TaskView, one: Confirmation) -> None:
-        here = goal.alive and one.sender.task is goal and one.sender.live
-        if not here or one.incarnation != one.receiver.incarnation:
-            self.void += 1
+        if not (goal.alive and one.sender.task is goal and one.sender.live):
+            self.met["ack that comes to nobody" if goal.alive else "ack that comes to the dead"] += 1
             return
-        self.come += 1
+        if one.incarnation != one.receiver.incarnation:
+            self.met["ack of a dead incarnation"] += 1
+            return
+        self.met["ack that is heard" if one.receiver.live else "ack of the dead that is heard"] += 1
         link = one.sender.number, one.receiver.number
         for level, ids in enumerate(self._said[id(one)]):
             self._acked[link][level] |= ids

@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from random import Random
 from typing import Any
 
@@ -42,11 +43,49 @@ class Crash:
     after: int
     role: str
     repair_ns: int | None
+    burst: bool = False  # neighbours die with it, as many as may
 
 
-EVENTS = ("step", "step", "ack", "trim", "stored", "restored", "round")
-ROLES = ("any", "any", "stateless", "stateful", "keeps most", "next to the last", "the last")
-AFTER = {"step": (5, 10, 20, 40, 60, 90), "restored": (1, 1, 2)}
+ANY_ROLE = ("any", "any", "stateless", "stateful", "keeps most", "next to the last", "the last")
+AFTER = {"step": (5, 10, 20, 40, 60, 90), "restored": (1, 1, 2), "trim": (1, 1, 2, 3, 5), "stored": (1, 1, 2, 3)}
+
+
+@dataclass(frozen=True)
+class Aim:
+    """The aim of a part of the schedules."""
+
+    events: tuple[str, ...] = ("step", "step", "ack", "trim", "stored", "restored", "round")
+    roles: tuple[str, ...] = ANY_ROLE
+    crashes: tuple[int, ...] = (1, 1, 2, 3, 4)
+    pace: tuple[float, ...] = (0.1, 0.25, 0.4, 0.6)
+    acts: tuple[int, ...] = (10, 20, 40, 80)
+    burst: bool = False  # with each crash as many neighbours die as may
+    jobs: Callable[[Job], bool] = lambda job: True  # that are aimed at
+
+
+def _is_thin(job: Job) -> bool:
+    """Return whether acks have a long way, and few tasks without state have copies."""
+    return job.levels > 1 and job.groups == 1 and len(job.stateless) > 1
+
+
+def _meets(job: Job) -> bool:
+    """Return whether outputs of several senders may come in another order after a crash."""
+    return job.levels > 1 and job.sources > 1 and bool(job.stateless)
+
+
+BUSY = {"pace": (0.4, 0.6, 0.8), "acts": (60, 100, 150)}
+AIMS = (
+    Aim(),
+    Aim(**BUSY),  # type: ignore[arg-type]
+    # What has just been trimmed is missed if it is lost now.
+    Aim(("trim",), ("any", "stateless", "stateful", "keeps most", "next to the last"), (2, 3, 4), **BUSY),  # type: ignore[arg-type]
+    # A state comes back from a checkpoint that is just stored, and then who receives its outputs dies.
+    Aim(("stored", "taken", "taken", "trim", "restored"), ("stateful", "next to the last", "any"), (2, 3, 4), **BUSY),  # type: ignore[arg-type]
+    # One after the other, as soon as that is allowed.
+    Aim(("trim", "restored", "restored"), ("next to the last", "the last"), (3, 4, 5), **BUSY),  # type: ignore[arg-type]
+    Aim(("trim",), ("stateless", "any"), (1, 2, 3), burst=True, jobs=_is_thin, **BUSY),  # type: ignore[arg-type]
+    Aim(("step", "trim"), ("stateless", "any"), (1, 2, 3), jobs=_meets, **BUSY),  # type: ignore[arg-type]
+)
 
 
 def job_of(number: int) -> Job:
@@ -63,6 +102,12 @@ def job_of(number: int) -> Job:
     return replace(
         job, stateless=stateless, levels=levels, hosts=tasks + draw.choice([1, 2]), remote=draw.random() < 0.7
     )
+
+
+@cache
+def _numbers(aim: Aim) -> list[int]:
+    """Return the numbers of the jobs that are aimed at."""
+    return [number for number in range(JOBS) if aim.jobs(job_of(number))]
 
 
 class Slicing:
@@ -93,7 +138,7 @@ class Slicing:
         self.healer: Chooser = chooser
         self.lost: set[tuple[int, int]] = set()
         self._last: list[int] = []  # partitions that the last crash took
-        self._copies = False  # whether a crash or a restore may have taken the last copy of something
+        self._copies = False  # whether a trim, a crash or a restore may have taken the last copy of something
         self._watch()
 
     @classmethod
@@ -102,14 +147,14 @@ class Slicing:
     ) -> Slicing:
         """Return that of a seed."""
         draw = Random(f"slicing {assumption} {seed}")
-        job = replace(job_of(draw.randrange(JOBS)), reading=reading)
-        crashes = draw.choice([1, 1, 2, 3, 4])
+        aim = AIMS[seed % len(AIMS)]
+        job = replace(job_of(draw.choice(_numbers(aim))), reading=reading)
         one = cls(job, Seeded(seed), draw, assumption, draw.random() < 0.6, draw.random() < 0.5, tamper)
-        one.pace, one.acts_left = draw.choice([0.1, 0.25, 0.4, 0.6]), draw.choice([10, 20, 40, 80])
-        for _ in range(crashes):
-            event = draw.choice(EVENTS)
+        one.pace, one.acts_left = draw.choice(aim.pace), draw.choice(aim.acts)
+        for _ in range(draw.choice(aim.crashes)):
+            event = draw.choice(aim.events)
             after, repair = draw.choice(AFTER.get(event, (1, 2, 4, 8))), draw.choice([None, 1, 1, 10**15])
-            one.crashes.append(Crash(event, after, draw.choice(ROLES), repair))
+            one.crashes.append(Crash(event, after, draw.choice(aim.roles), repair, aim.burst))
         return one
 
     # -- steps
@@ -118,8 +163,10 @@ class Slicing:
         plane: Any = self.lab.plane
         assert plane.trimming
         self._before(plane.trimming, "_acknowledge", "ack")
+        self.rules.trimmed = lambda: self._note("trim")
         self._before(plane.trimming, "acknowledge", "round")
         self._before(plane, "install", "restored")
+        self._before(plane.saver, "take_for", "taken")
         self._before(plane.saver, "_stored", "stored")
 
     def _before(self, owner: Any, name: str, event: str) -> None:
@@ -127,13 +174,13 @@ class Slicing:
 
         def noted(*arguments: Any) -> Any:
             self._note(event)
-            self._copies = self._copies or event == "restored"
             return verb(*arguments)
 
         setattr(owner, name, noted)
 
     def _note(self, event: str) -> None:
         self.met[event] += 1
+        self._copies = self._copies or event in ("trim", "restored")
         for crash in [one for one in self.crashes if one.event == event and self.met[event] >= one.after]:
             self.crashes.remove(crash)
             self._enable(crash)
@@ -153,6 +200,12 @@ class Slicing:
             self.deferred.append(crash)
             return
         self.crash(self.draw.choice(hosts), crash.repair_ns)
+        while crash.burst:
+            alive = [host for host, up in enumerate(cluster.host_alive) if up]
+            near = [host for host in alive if self._plays(host, "next to the last") and self._allows(host)]
+            if not near or len(alive) <= 2:
+                return
+            self.crash(self.draw.choice(near), crash.repair_ns)
 
     def crash(self, host: int, repair_ns: int | None) -> None:
         """Let this host die."""
@@ -251,7 +304,7 @@ class Slicing:
         while clock.take():
             now = clock.now_ns()
             self._note("step")
-            if self._copies or self.rules.trims:
+            if self._copies:
                 self._check()
             if self.acts_left and draw.random() < self.pace:
                 self.acts_left -= 1
@@ -291,7 +344,7 @@ class Slicing:
 
     def _check(self) -> None:
         """A control point: nothing is applied twice, and all that was emitted is somewhere."""
-        self._copies, self.rules.trims = False, 0
+        self._copies = False
         for partition in self.lab.plane.instances():
             if len(partition.applied) != len(partition.position):
                 self.faults[f"{partition.name} has applied something twice"] += 1
