@@ -73,6 +73,12 @@ def _meets(job: Job) -> bool:
     return job.levels > 1 and job.sources > 1 and bool(job.stateless)
 
 
+def _mixes(job: Job) -> bool:
+    """Return whether states have several senders, whose outputs may come in another order after a crash."""
+    first = next(iter(job.stateful))
+    return job.levels > 1 and job.sources > 1 and first not in job.stateless
+
+
 BUSY = {"pace": (0.4, 0.6, 0.8), "acts": (60, 100, 150)}
 AIMS = (
     Aim(),
@@ -85,6 +91,8 @@ AIMS = (
     Aim(("trim", "restored", "restored"), ("next to the last", "the last"), (3, 4, 5), **BUSY),  # type: ignore[arg-type]
     Aim(("trim",), ("stateless", "any"), (1, 2, 3), burst=True, jobs=_is_thin, **BUSY),  # type: ignore[arg-type]
     Aim(("step", "trim"), ("stateless", "any"), (1, 2, 3), jobs=_meets, **BUSY),  # type: ignore[arg-type]
+    # A checkpoint is under way when its owner dies, and comes when the owner is back.
+    Aim(("taken",), ("just saved",), (1, 2, 3), jobs=_mixes, **BUSY),  # type: ignore[arg-type]
 )
 
 
@@ -137,6 +145,7 @@ class Slicing:
         self.pace, self.acts_left = 0.0, 0  # of marks, rounds and checkpoints: how many by step, and in all
         self.healer: Chooser = chooser
         self.lost: set[tuple[int, int]] = set()
+        self._just_saved: Partition | None = None
         self._last: list[int] = []  # partitions that the last crash took
         self._copies = False  # whether a trim, a crash or a restore may have taken the last copy of something
         self._watch()
@@ -173,6 +182,8 @@ class Slicing:
         verb = getattr(owner, name)
 
         def noted(*arguments: Any) -> Any:
+            if event == "taken":
+                self._just_saved = arguments[0]
             self._note(event)
             return verb(*arguments)
 
@@ -236,6 +247,8 @@ class Slicing:
         here = self._at(host)
         if role in ("stateless", "stateful"):
             return any(self._kind(one) == role for one in here)
+        if role == "just saved":
+            return self._just_saved in here
         if role == "keeps most":
             inner = [one for one in self.lab.plane.all_partitions() if not one.operator.is_source]
             most = max(inner, key=lambda one: one.kept_rows())
