@@ -230,6 +230,17 @@ class ExploringWaves(Exploring):
         return False
 
 
+class ExploringAcks(Exploring):
+    """The same with acks, which say of a sink what it has."""
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._warming = False
+
+    def _at_sink(self, place: Place) -> bool:
+        return False
+
+
 @dataclass
 class Explored:
     """The result of an exploration."""

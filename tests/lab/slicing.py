@@ -166,6 +166,49 @@ class Slicing:
             one.crashes.append(Crash(event, after, draw.choice(aim.roles), repair, aim.burst))
         return one
 
+    @classmethod
+    def tiny(
+        cls,
+        chooser: Chooser,
+        stateless: tuple[str, ...],
+        crash_after: int,
+        victim: str,
+        tamper: Tamper | None = None,
+    ) -> Slicing:
+        """Return that of a source with two tuples, two operators, and a sink, with two levels.
+
+        Slices end, states are saved and acks are sent three times, each of these kinds in an order of its own: acks
+        from the sink up. After so many acks the host of the `victim` may die. When all is healed, steps come by age.
+        """
+        job = Job(seed=1, stages=2, tuples=2, hosts=6, levels=2, stateless=stateless)
+        one = cls(job, chooser, Random(0), tamper=tamper)
+        one.healer = Listed(())
+        *operators, sink = [one.lab.plane.instances()[number] for number in one.lab.saved_partitions]
+        host = next(partition.task.host.index for partition in operators if partition.operator.name == victim)
+
+        def crashes() -> None:
+            one.lab.clock.add_fault("crash", lambda: one.crash(host, None))
+
+        one._do_in_turn("mark", operators * 3)
+        one._do_in_turn("save", [partition for partition in operators if one._kind(partition) == "stateful"] * 3)
+        one._do_in_turn("round", [sink, *reversed(operators)] * 3, crash_after, crashes)
+        return one
+
+    def _do_in_turn(
+        self, what: str, left: list[Partition], number: int = -1, do: Callable[[], None] = lambda: None
+    ) -> None:
+        """Add a step for the first of these partitions, which adds the next one; after so many of them do something."""
+        if not number:
+            do()
+        if left:
+            partition, *rest = left
+
+            def acts(_: Any) -> None:
+                self._do[what](partition)
+                self._do_in_turn(what, rest, number - 1, do)
+
+            self.lab.clock.add((what, 0, 0), acts)
+
     # -- steps
 
     def _watch(self) -> None:
@@ -275,8 +318,11 @@ class Slicing:
 
     def add(self, what: str, partition: Partition) -> None:
         """Add such a step."""
-        do: dict[str, Callable[[Partition], None]] = {"mark": self._mark, "round": self._round, "save": self._save}
-        self.lab.clock.add((what, partition.number, 0), lambda _: do[what](partition))
+        self.lab.clock.add((what, partition.number, 0), lambda _: self._do[what](partition))
+
+    @property
+    def _do(self) -> dict[str, Callable[[Partition], None]]:
+        return {"mark": self._mark, "round": self._round, "save": self._save}
 
     def _mark(self, partition: Partition) -> None:
         self._protocol.mark(partition)
