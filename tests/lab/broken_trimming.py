@@ -1,24 +1,17 @@
-"""Trimming by acks that is broken on purpose: each has to be noticed, but for what changes only when something happens.
-
-`PYTHONPATH=tests python -m lab.broken_trimming` measures how soon, and writes the table of the page.
-"""
+"""Trimming by acks that is broken on purpose: each has to be noticed, but for what is only slower, or the same."""
 
 from __future__ import annotations
 
-import json
-import sys
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from lab.laboratory import Laboratory
-from lab.slicing import WITHIN, Slicing
+from lab.slicing import Tamper
 from sim.plain.partition import Checkpoint, Partition
 from sim.plain.trimming import Confirmation, Mark, TrimmingProtocol
 
-Tamper = Callable[[Laboratory], None]
 MUTANTS: dict[str, Tamper] = {}
 HARMLESS: dict[str, Tamper] = {}
 """Only slower, or the same in every state and at every sink."""
@@ -49,9 +42,7 @@ def _confirms(protocol: Any, allows: Callable[[Partition, Mark, int], bool]) -> 
 
 def _saved(partition: Partition, mark: Mark) -> bool:
     checkpoint = partition.checkpoint
-    return not partition.operator.description.stateful or (
-        checkpoint is not None and mark.applied <= checkpoint.count
-    )
+    return not partition.operator.description.stateful or (checkpoint is not None and mark.applied <= checkpoint.count)
 
 
 def _acked(protocol: Any, partition: Partition, mark: Mark, level: int, how: Callable[[Any], bool] = all) -> bool:
@@ -97,9 +88,7 @@ def one_receiver_suffices(lab: Laboratory) -> None:
 @broken("L2 when L0 has come")
 def one_level_for_all(lab: Laboratory) -> None:
     protocol = protocol_of(lab)
-    _confirms(
-        protocol, lambda partition, mark, _: _saved(partition, mark) and _acked(protocol, partition, mark, 0)
-    )
+    _confirms(protocol, lambda partition, mark, _: _saved(partition, mark) and _acked(protocol, partition, mark, 0))
 
 
 @broken("one slice too many is confirmed")
@@ -352,4 +341,3 @@ def no_first_slice(lab: Laboratory) -> None:
         protocol.of(partition).marks.clear()
 
     protocol.begin_again = begins
-

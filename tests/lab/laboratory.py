@@ -19,7 +19,6 @@ from sim.plain.channels import Source
 from sim.plain.partition import Message as Letter
 from sim.plain.plane import PlainPlane
 
-
 _RECEIVERS = 1 << 32  # more than there are
 
 

@@ -2,13 +2,11 @@
 
 Steps beside those of other laboratories: a slice of one partition ends, one task sends its acks, a checkpoint of one
 state is due. All of them come at any time and in any order; acks travel over the channels, and die with their sender,
-their receiver, or on the link. Run one: `PYTHONPATH=tests python -m lab.slicing --seed 17`.
+their receiver, or on the link. Run one: `PYTHONPATH=tests python -m lab.slices --seed 17`.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -104,7 +102,9 @@ def job_of(number: int) -> Job:
     job = replace(chosen, shape=shape, groups=draw.choice([1, 1, 2]))
     share = draw.choice([0.3, 0.6, 0.6, 1.0])
     stateless = tuple(name for name in job.stateful if draw.random() < share)
-    depth = job.stages + 1 if shape == CHAIN else {"fan_out": 3, "diamond": 4, "fan_in": 3, "mixed": 2, "unkeyed": 4}[shape]
+    depth = (
+        job.stages + 1 if shape == CHAIN else {"fan_out": 3, "diamond": 4, "fan_in": 3, "mixed": 2, "unkeyed": 4}[shape]
+    )
     levels = min(depth, draw.choice([1, 2, 2, 2, 3, 3]))
     tasks = sum(job.sources if node.kind == "source" else job.groups for node in job.dataflow.values())
     return replace(
@@ -151,9 +151,7 @@ class Slicing:
         self._watch()
 
     @classmethod
-    def drawn(
-        cls, seed: int, reading: str = "safe", assumption: str = WITHIN, tamper: Tamper | None = None
-    ) -> Slicing:
+    def drawn(cls, seed: int, reading: str = "safe", assumption: str = WITHIN, tamper: Tamper | None = None) -> Slicing:
         """Return that of a seed."""
         draw = Random(f"slicing {assumption} {seed}")
         aim = AIMS[seed % len(AIMS)]
@@ -410,7 +408,7 @@ class Slicing:
         lost = lost_now(self.lab.plane, self.seen.lineage)
         if lost and not self.lossy:
             self.faults["lost: nobody has it any more"] += 1
-        if lost != self.lost:
+        if self.lossy or lost:
             self._check_ledger(lost)
         self.lost = lost
 
