@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from models.scenario.fault_tolerance import Trimming as Description
 from sim.clock import MESSAGE, Process, channel
-from sim.plain.channels import Channels, PlaneState
+from sim.plain.channels import Channels
 from sim.plain.partition import Checkpoint, EventTime, Partition, TaskView
 
 
@@ -48,7 +48,7 @@ class Confirmation(NamedTuple):
 class TrimmingProtocol:
     """Marks slices, sends acks, and trims."""
 
-    def __init__(self, plane: PlaneState, description: Description) -> None:
+    def __init__(self, plane: Channels, description: Description) -> None:
         self.plane, self.levels, self.ack_bytes = plane, description.levels, round(description.ack_bytes)
         self.safe = description.reading == "safe"
         self._slices: dict[Partition, Slices] = {}
