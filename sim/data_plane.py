@@ -511,5 +511,5 @@ class AckerPlane(InstancePlane, Protocol):
 
 
 @runtime_checkable
-class DataPlane(ParcelPlane, AckerPlane, CountingPlane, SharedCpuPlane, Protocol):
+class DataPlane(ParcelPlane, AckerPlane, TrimmingPlane, CountingPlane, SharedCpuPlane, Protocol):
     """A plane with all verbs, as the managers of a run need together."""

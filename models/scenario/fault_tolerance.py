@@ -144,9 +144,28 @@ class Trimming(Description):
     """Levels of acks, L0 included; so many failures of adjacent tasks at a time, less one, lose nothing."""
     ack_bytes: Bytes = Field(default=32.0, alias="ack")
     """Size of an ack: one message for each pair of tasks and round, with all levels."""
+    work_s: Seconds = Field(default=0.0, alias="work")
+    """Time for which each ack occupies the task that sends it, and the one that gets it, where these have a service."""
     reading: Literal["safe", "literal"] = "safe"
     """What a checkpoint holds beside the state: `safe`: the outputs that are not trimmed, which recovery sends again;
     `literal`: nothing, as the paper prints it. Then outputs whose inputs are in the checkpoint may be lost."""
+
+
+class Snapshots(Description):
+    """What taking a checkpoint costs its task."""
+
+    mode: Literal["synchronous", "asynchronous"] = "synchronous"
+    """Who writes a snapshot at the speed `serialise` of its operator: `synchronous`: the task, which does nothing else
+    meanwhile; `asynchronous`: somebody beside it, at no cost for the task."""
+    pause_s: Seconds = Field(default=0.0, alias="pause")
+    """Time for which each checkpoint occupies its task, ahead of its queue and before anything is written."""
+    copy_bytes_per_s: BytesPerSecond | None = Field(default=None, alias="copy")
+    """Speed at which the whole state is copied in that pause, which grows with the state; without it, it does not."""
+
+    @property
+    def cost(self) -> bool:
+        """Return whether they cost more than writing by the task."""
+        return self != Snapshots()
 
 
 class FaultTolerance(Description):
@@ -158,6 +177,8 @@ class FaultTolerance(Description):
     """How state survives a failure."""
     acker: Acker | None = None
     """How roots are followed and fail, with the method `acker`; without it as in the defaults."""
+    snapshots: Snapshots = Snapshots()
+    """What taking a checkpoint costs its task."""
     trimming: Trimming | None = None
     """How outputs are trimmed, with the method `elastic-upstream-backup`; without it as in the defaults."""
     interval_s: PositiveSeconds = Field(default=5.0, alias="interval")

@@ -28,6 +28,7 @@ from sim.data_plane import (
     Listener,
     Plane,
     SharedCpuPlane,
+    TrimmingPlane,
 )
 from sim.kernel.scan.saving import keys_of
 from sim.operator_plan import OperatorPlan
@@ -259,7 +260,8 @@ def _sends_checkpoints(run: _Run, host: _Host) -> str | None:
 # -- the tables
 
 OF_RUN: tuple[Row[RunPlan], ...] = (
-    Row(_has_another_method, (AckerPlane,)),
+    Row(lambda _, plan: _when(plan.scenario.fault_tolerance.snapshots.cost, "checkpoints pause tasks")),
+    Row(_has_another_method, (AckerPlane, TrimmingPlane)),
     # Events are failures of hosts, moves of key groups, and rescalings, which are moves.
     Row(_has_events, (InstancePlane, ActionPlane)),
     Row(_hosts_may_fail, (InstancePlane, ActionPlane)),

@@ -246,6 +246,8 @@ class PlainPlane(Acks, Trims, Parcels, Actions, GroupInstances):
 
     def start_checkpoints(self, partitions: Sequence[int], offsets_ns: Sequence[int], interval_ns: int) -> None:
         """Take checkpoints of these partitions from the first interval on."""
+        if not partitions:
+            return
         taken = [self._numbered[partition] for partition in partitions]
         self.clock.process(CheckpointCoordinator(self, taken, offsets_ns, interval_ns).run())
 

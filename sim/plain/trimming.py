@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from models.scenario.fault_tolerance import Trimming as Description
+from models.units import to_ns
 from sim.clock import MESSAGE, Process, channel
-from sim.plain.channels import Channels, PlaneState
-from sim.plain.partition import Checkpoint, EventTime, Partition, TaskView
+from sim.plain.channels import Channels
+from sim.plain.partition import Checkpoint, EventTime, Partition, TaskView, Work
 
 
 class Mark(NamedTuple):
@@ -48,8 +49,9 @@ class Confirmation(NamedTuple):
 class TrimmingProtocol:
     """Marks slices, sends acks, and trims."""
 
-    def __init__(self, plane: PlaneState, description: Description) -> None:
+    def __init__(self, plane: Channels, description: Description) -> None:
         self.plane, self.levels, self.ack_bytes = plane, description.levels, round(description.ack_bytes)
+        self.work_ns = to_ns(description.work_s)
         self.safe = description.reading == "safe"
         self._slices: dict[Partition, Slices] = {}
 
@@ -88,6 +90,7 @@ class TrimmingProtocol:
                         goals.setdefault(sender.task.index, []).append(said)
             for goal in sorted(goals):
                 self._send(task, self.plane.tasks[goal], goals[goal])
+            self._work(task, len(goals))
 
     def _at(self, task: TaskView) -> Iterator[Partition]:
         """Yield the live partitions at a task that acknowledge what they process."""
@@ -136,8 +139,15 @@ class TrimmingProtocol:
 
         plane.transmit(task, goal, self.ack_bytes, comes)
 
+    def _work(self, task: TaskView, acks: int) -> None:
+        """Occupy a task with acks that it sends or gets."""
+        if acks * self.work_ns and task.operator.service_ns is not None:
+            task.put_in_front([Work(acks * self.work_ns, task.host.ticket(), lambda: None)])
+
     def _comes(self, goal: TaskView, said: Sequence[Confirmation]) -> None:
         """Take in an ack: of a sender that is elsewhere by now, or a receiver that was restored since, it is void."""
+        if goal.alive:
+            self._work(goal, 1)
         for one in said:
             here = one.sender.task is goal and one.sender.live
             if goal.alive and here and one.incarnation == one.receiver.incarnation:
