@@ -186,7 +186,7 @@ class FaultTolerance(Description):
     kind: Literal["full", "incremental"] = "incremental"
     """What a checkpoint holds: the whole state, or what changed since the one before."""
     store: Literal["nodes", "remote", "upstream"] = "nodes"
-    """Where checkpoints are kept: on other hosts, in a remote store, or upstream."""
+    """Where checkpoints are kept: on other hosts, in a remote store, or on the host of an upstream task."""
     guarantee: Literal["exactly-once", "at-least-once", "at-most-once"] = "exactly-once"
     """What holds after a recovery."""
     duplicate_s: Seconds = Field(default=0.0, alias="duplicate")

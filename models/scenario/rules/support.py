@@ -147,8 +147,6 @@ def _of_fault_tolerance(scenario: Scenario) -> list[tuple[str, object, str]]:
         found += _beside_trimming(scenario)
     if tolerance.method == "acker":
         found += _beside_acker(scenario)
-    if tolerance.takes_checkpoints and tolerance.store == "upstream":
-        found.append(("fault_tolerance.store", tolerance.store, "nodes and remote are"))
     if tolerance.takes_checkpoints and tolerance.copies > 1:
         found.append(("fault_tolerance.copies", tolerance.copies, "one copy is"))
     return found + _of_replicas(scenario)
