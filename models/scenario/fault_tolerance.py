@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from models.distributions import TimeDistribution
+from models.scenario.job import Operator
 from models.schema_types import (
     Bytes,
     BytesPerSecond,
@@ -229,6 +230,11 @@ class FaultTolerance(Description):
     def acked_slices(self) -> Trimming | None:
         """Return how outputs are trimmed by acks, or None with another method."""
         return (self.trimming or Trimming()) if self.trims_by_acks else None
+
+    def saves(self, operator: Operator) -> bool:
+        """Return whether the tasks of an operator send checkpoints somewhere."""
+        inner = operator.kind not in ("source", "sink")
+        return self.takes_checkpoints and inner and (operator.stateful or not self.trims_by_acks)
 
     @property
     def acking(self) -> Acker | None:

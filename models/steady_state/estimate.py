@@ -354,7 +354,9 @@ def _remembered(scenario: Scenario) -> float:
     # Ids are forgotten behind checkpoints; windows and timers need them for as long as the run lasts.
     if timed or not tolerance.takes_checkpoints or tolerance.guarantee != "exactly-once":
         return 1.0
-    return min(1.0, LOGGED_INTERVALS * tolerance.interval_s / scenario.duration_s)
+    trimming = tolerance.acked_slices
+    rounds_s = trimming.levels * trimming.every_s if trimming else 0.0  # each level takes a round longer
+    return min(1.0, (LOGGED_INTERVALS * tolerance.interval_s + rounds_s) / scenario.duration_s)
 
 
 def _histogram_bytes(scenario: Scenario) -> float:

@@ -197,14 +197,17 @@ class Control:
 
     def _start_checkpoints(self) -> None:
         operators = self.plan.operators
-        trimming = self.plan.trimming
+        trimming, scenario = self.plan.trimming, self.plan.scenario
         partitions = [
             partition
             for partition, index in enumerate(self.cluster.partition_operator)
-            if (operators[index].description.stateful if trimming else not operators[index].is_source)
+            if (
+                scenario.fault_tolerance.saves(operators[index].description)
+                if trimming
+                else not operators[index].is_source
+            )
             and self.cluster.is_owner(partition)
         ]
-        scenario = self.plan.scenario
         self.plane.start_checkpoints(partitions, due_offsets_ns(scenario, len(partitions)), due_every_ns(scenario))
         if trimming and isinstance(self.plane, TrimmingPlane):
             self.plane.start_slices(to_ns(trimming.slice_s))
