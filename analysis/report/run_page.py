@@ -152,6 +152,7 @@ def run_sections(
         lines.lag(first),
         lines.filled(scenario, first),
         lines.blocked(scenario, first),
+        lines.kept(scenario, first),
     )
     return [
         topology_section(values.topology(scenario, inputs)),

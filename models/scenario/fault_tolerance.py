@@ -179,7 +179,7 @@ class FaultTolerance(Description):
     acker: Acker | None = None
     """How roots are followed and fail, with the method `acker`; without it as in the defaults."""
     snapshots: Snapshots = Snapshots()
-    """What taking a checkpoint costs its task."""
+    """Who writes snapshots, and for how long they keep their tasks from tuples."""
     trimming: Trimming | None = None
     """How outputs are trimmed, with the method `elastic-upstream-backup`; without it as in the defaults."""
     interval_s: PositiveSeconds = Field(default=5.0, alias="interval")

@@ -261,7 +261,8 @@ def _sends_checkpoints(run: _Run, host: _Host) -> str | None:
 
 OF_RUN: tuple[Row[RunPlan], ...] = (
     Row(lambda _, plan: _when(plan.scenario.fault_tolerance.snapshots.cost, "checkpoints pause tasks")),
-    Row(_has_another_method, (AckerPlane, TrimmingPlane)),
+    Row(lambda _, plan: _when(plan.trimming is not None, "acks trim outputs"), (TrimmingPlane,)),
+    Row(_has_another_method, (AckerPlane,)),
     # Events are failures of hosts, moves of key groups, and rescalings, which are moves.
     Row(_has_events, (InstancePlane, ActionPlane)),
     Row(_hosts_may_fail, (InstancePlane, ActionPlane)),

@@ -190,7 +190,7 @@ def test_snapshots_may_be_written_beside_their_task() -> None:
     size, full = found.tables["checkpoints"]["bytes"][0], found.tables["checkpoints"]["full"][0]
     state = sum(at + 1 * MS < 2 * S for at in arrivals(found))  # bytes
     assert full
-    # The task copies its state in the pause; then somebody beside it writes state and kept outputs; 100 MB/s to the store.
+    # The task copies its state in the pause; then all is written beside it, and comes to the store at 100 MB/s.
     assert first == 2 * S + 5 * MS + state * MS + size * MS + 10 * size
     assert busy_at(found, 3)[1] == sum(at + 1 * MS < 3 * S for at in arrivals(found)) * MS + 5 * MS + state * MS
 

@@ -197,6 +197,7 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
         "loop",
         "restoring",
         "tasks",
+        "trimming",
         "verbs",
         "windows",
     ),
