@@ -236,6 +236,13 @@ class FaultTolerance(Description):
         inner = operator.kind not in ("source", "sink")
         return self.takes_checkpoints and inner and (operator.stateful or not self.trims_by_acks)
 
+    def due(self, operator: Operator) -> bool:
+        """Return whether the tasks of an operator have a turn in each round of checkpoints.
+
+        Sinks have one, in which they acknowledge; where acks trim they do that at other times.
+        """
+        return self.saves(operator) or (operator.kind == "sink" and self.takes_checkpoints and not self.trims_by_acks)
+
     @property
     def acking(self) -> Acker | None:
         """Return how roots are followed, or None with another method."""

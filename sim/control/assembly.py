@@ -201,12 +201,7 @@ class Control:
         partitions = [
             partition
             for partition, index in enumerate(self.cluster.partition_operator)
-            if (
-                scenario.fault_tolerance.saves(operators[index].description)
-                if trimming
-                else not operators[index].is_source
-            )
-            and self.cluster.is_owner(partition)
+            if scenario.fault_tolerance.due(operators[index].description) and self.cluster.is_owner(partition)
         ]
         self.plane.start_checkpoints(partitions, due_offsets_ns(scenario, len(partitions)), due_every_ns(scenario))
         if trimming and isinstance(self.plane, TrimmingPlane):
