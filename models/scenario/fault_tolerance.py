@@ -173,9 +173,18 @@ class FaultTolerance(Description):
     """Checkpoints with upstream backup, acks that trim it, an acker, or another method that the schema knows."""
 
     method: Literal[
-        "none", "checkpoint", "elastic-upstream-backup", "acker", "active-replication", "upstream-backup"
+        "none",
+        "checkpoint",
+        "synchronous-checkpoints",
+        "state-management",
+        "elastic-upstream-backup",
+        "acker",
+        "active-replication",
+        "upstream-backup",
     ] = "none"
-    """How state survives a failure."""
+    """How state survives a failure. `checkpoint`: each lost key group or task is restored where its checkpoint is;
+    `state-management`: lost key groups are divided among the hosts; `synchronous-checkpoints`: the whole job is rolled
+    back; `elastic-upstream-backup`: as `checkpoint`, with acks that trim; `acker`: sources emit again."""
     acker: Acker | None = None
     """How roots are followed and fail, with the method `acker`; without it as in the defaults."""
     snapshots: Snapshots = Snapshots()
@@ -214,7 +223,7 @@ class FaultTolerance(Description):
     @property
     def takes_checkpoints(self) -> bool:
         """Return whether tasks take periodic checkpoints."""
-        return self.method == "checkpoint" or self.trims_by_acks
+        return self.method in ("checkpoint", "synchronous-checkpoints", "state-management") or self.trims_by_acks
 
     @property
     def keeps_outputs(self) -> bool:

@@ -8,10 +8,14 @@ from sim.recovery.checkpoint import RestoreFromCheckpoint
 from sim.recovery.elastic_upstream_backup import ElasticUpstreamBackup
 from sim.recovery.empty import StartEmpty
 from sim.recovery.method import RecoveryMethod
+from sim.recovery.state_management import StateManagement
+from sim.recovery.synchronous_checkpoints import SynchronousCheckpoints
 
 METHODS: Mapping[str, type[RecoveryMethod]] = {
     "none": StartEmpty,
     "checkpoint": RestoreFromCheckpoint,
+    "synchronous-checkpoints": SynchronousCheckpoints,
+    "state-management": StateManagement,
     "elastic-upstream-backup": ElasticUpstreamBackup,
     "acker": StartEmpty,
 }

@@ -16,7 +16,14 @@ from models.validation_messages import path_text
 
 RULE = "not simulated yet"
 
-_METHODS = ("none", "checkpoint", "elastic-upstream-backup", "acker")
+_METHODS = (
+    "none",
+    "checkpoint",
+    "synchronous-checkpoints",
+    "state-management",
+    "elastic-upstream-backup",
+    "acker",
+)
 
 
 def not_simulated(scenario: Scenario) -> list[InputFault]:
@@ -120,7 +127,7 @@ def _of_rescaling(scenario: Scenario, name: str, event: Rescale) -> list[tuple[s
 def _beside_moves(scenario: Scenario, path: str, what: str) -> list[tuple[str, object, str]]:
     """Return the faults beside moves: a protocol moves only what upstream keeps and what a checkpoint has."""
     found, tolerance = list[tuple[str, object, str]](), scenario.fault_tolerance
-    if tolerance.method != "checkpoint" or tolerance.guarantee == "at-most-once":
+    if tolerance.method not in ("checkpoint", "state-management") or tolerance.guarantee == "at-most-once":
         hint = "with fault_tolerance.method = checkpoint, at least once, it is: upstream keeps what is sent again"
         found.append((path, what, hint))
     return found
