@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,12 +16,16 @@ from lattices import lattice_job
 from small_jobs import random_job, random_joins, random_windows, storm, with_buffers, with_fair_links, with_timers
 from test_planes import differences
 
+import sim.plain.trimming
 from models.records.tables import RunRecords
 from models.scenario.scenario import Scenario
 from sim.engine import simulate
 from sim.kernel.event_loop.plane import CompiledPlane
+from sim.plain.partition import Partition
 from sim.plain.plane import PlainPlane
+from sim.plain.trimming import Mark, TrimmingProtocol
 
+Patch = pytest.MonkeyPatch
 MAKES: tuple[Callable[..., dict[str, Any]], ...] = (random_job, lattice_job, random_windows, random_joins, storm)
 
 
@@ -97,3 +102,77 @@ def test_a_long_campaign_of_equal_rows(part: int) -> None:
     for seed in range(part * 500, part * 500 + 500):
         assert on_both(seed, seen) == [], seed
     assert min(seen[what] for what in ("lost", "more than 16 slices")) > 0, seen
+
+
+# -- planes that are broken on purpose: the comparison has to notice each
+
+
+def _without_the_checkpoint(patch: Patch) -> None:
+    """An L1-ACK comes before the checkpoint that covers its slice."""
+    confirms = TrimmingProtocol._is_confirmed
+
+    def broken(self: TrimmingProtocol, partition: Partition, mark: Mark, level: int) -> bool:
+        saved = partition.checkpoint
+        partition.checkpoint = SimpleNamespace(count=mark.applied)  # type: ignore[assignment]
+        try:
+            return confirms(self, partition, mark, level)
+        finally:
+            partition.checkpoint = saved
+
+    patch.setattr(TrimmingProtocol, "_is_confirmed", broken)
+
+
+def _before_downstream(patch: Patch) -> None:
+    """An L1-ACK does not wait for acks from downstream."""
+    patch.setattr(
+        TrimmingProtocol,
+        "_is_confirmed",
+        lambda self, partition, mark, level: (
+            not partition.operator.description.stateful
+            or mark.applied <= (partition.checkpoint.count if partition.checkpoint else 0)
+        ),
+    )
+
+
+def _acks_outlive_their_receiver(patch: Patch) -> None:
+    """What an incarnation that is over has acknowledged still counts."""
+    patch.setattr(TrimmingProtocol, "forget_acks_of", lambda self, receiver: None)
+
+
+def _stateless_tasks_begin_empty(patch: Patch) -> None:
+    """A task without a state processes again what was trimmed, if another task has it."""
+    patch.setattr(TrimmingProtocol, "state_to_restore", lambda self, partition: partition.checkpoint)
+
+
+def _in_another_order(patch: Patch) -> None:
+    """A task sends its acks to the last task upstream first."""
+    patch.setattr(sim.plain.trimming, "sorted", lambda goals: sorted(goals, reverse=True), raising=False)
+
+
+def _all_in_one(patch: Patch) -> None:
+    """Slices go on after a restore as if nothing had happened."""
+    patch.setattr(TrimmingProtocol, "begin_again", lambda self, partition: None)
+
+
+def _outputs_in_literal_checkpoints(patch: Patch) -> None:
+    """Literal checkpoints have the outputs, too."""
+    snapshot = Partition.snapshot
+    patch.setattr(Partition, "snapshot", lambda self, host, life, outputs=True: snapshot(self, host, life))
+
+
+BROKEN = (
+    _without_the_checkpoint,
+    _before_downstream,
+    _acks_outlive_their_receiver,
+    _stateless_tasks_begin_empty,
+    _in_another_order,
+    _all_in_one,
+    _outputs_in_literal_checkpoints,
+)
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.__name__.strip("_"))
+def test_a_broken_plane_is_noticed(broken: Callable[[Patch], None], monkeypatch: Patch) -> None:
+    broken(monkeypatch)
+    # Seed 199 is the first in which an ack of an old incarnation makes a difference.
+    assert any(on_both(seed) for seed in (*range(60), 199))
