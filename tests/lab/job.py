@@ -34,6 +34,8 @@ class Job:
     works: bool = False  # waves take work of a task
     acks: str = ""  # roots are followed: "literal" or "covered"; with periodic waves, and without checkpoints
     saved: bool = True  # checkpoints are taken, and outputs kept for replay
+    method: str = "checkpoint"  # of recovery, where they are
+    store: str = "nodes"  # of the checkpoints
 
     @property
     def dataflow(self) -> Dataflow:
@@ -84,7 +86,7 @@ def scenario_of(job: Job) -> Scenario:
         "workload": {name: workload for name, node in job.dataflow.items() if node.kind == SOURCE},
         "operators": operators,
         "hosts": {"h": {"count": job.hosts, "cpu": "dedicated"}},
-        "fault_tolerance": {"method": "checkpoint", "interval": "1 s"},
+        "fault_tolerance": {"method": job.method, "interval": "1 s", "store": job.store},
         "waves": dict.fromkeys(("prepare", "commit", "init"), "1 ms") if job.works else {},
     }
     if job.acks:

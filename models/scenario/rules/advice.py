@@ -163,6 +163,9 @@ def _of_failures(scenario: Scenario) -> Iterator[Advice]:
     method = scenario.fault_tolerance.method
     if scenario.fault_tolerance.takes_checkpoints and not fails and not scenario.migrates:
         yield Advice("fault_tolerance", "checkpoints are taken and nothing ever fails")
+    if method == "synchronous-checkpoints" and fails and scenario.fault_tolerance.store != "remote":
+        said = "a host that dies may hold the only checkpoint of a task that lives, and is rolled back; take remote"
+        yield Advice("fault_tolerance.store", said)
     if method == "none" and fails:
         yield Advice("fault_tolerance", "hosts fail and nothing is checkpointed: state is lost")
     if fails:
