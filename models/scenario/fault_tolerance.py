@@ -152,6 +152,15 @@ class Trimming(Description):
     `literal`: nothing, as the paper prints it. Then outputs whose inputs are in the checkpoint may be lost."""
 
 
+class History(Description):
+    """Outputs are kept for a time, and no checkpoint is taken: the history that an operator needs is sent again."""
+
+    length_s: PositiveSeconds = Field(default=30.0, alias="length")
+    """How long outputs are kept after the creation of their tuples, and until their receivers have processed them."""
+    every_s: PositiveSeconds = Field(default=1.0, alias="every")
+    """Time between two looks at what is older."""
+
+
 class Snapshots(Description):
     """What taking a checkpoint costs its task."""
 
@@ -184,9 +193,12 @@ class FaultTolerance(Description):
     ] = "none"
     """How state survives a failure. `checkpoint`: each lost key group or task is restored where its checkpoint is;
     `state-management`: lost key groups are divided among the hosts; `synchronous-checkpoints`: the whole job is rolled
-    back; `elastic-upstream-backup`: as `checkpoint`, with acks that trim; `acker`: sources emit again."""
+    back; `elastic-upstream-backup`: as `state-management`, with acks that trim; `upstream-backup`: without checkpoints,
+    upstream sends the last time again; `acker`: sources emit again."""
     acker: Acker | None = None
     """How roots are followed and fail, with the method `acker`; without it as in the defaults."""
+    history: History | None = None
+    """What is kept with the method `upstream-backup`; without it as in the defaults."""
     snapshots: Snapshots = Snapshots()
     """Who writes snapshots, and for how long they keep their tasks from tuples."""
     trimming: Trimming | None = None
@@ -228,7 +240,12 @@ class FaultTolerance(Description):
     @property
     def keeps_outputs(self) -> bool:
         """Return whether tasks keep their outputs until downstream has made sure of them, and can send them again."""
-        return self.takes_checkpoints
+        return self.takes_checkpoints or self.method == "upstream-backup"
+
+    @property
+    def kept_history(self) -> History | None:
+        """Return for how long outputs are kept, or None with another method."""
+        return (self.history or History()) if self.method == "upstream-backup" else None
 
     @property
     def trims_by_acks(self) -> bool:

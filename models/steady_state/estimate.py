@@ -352,6 +352,9 @@ def _remembered(scenario: Scenario) -> float:
         for operator in scenario.operators.values()
     )
     # Ids are forgotten behind checkpoints; windows and timers need them for as long as the run lasts.
+    history = tolerance.kept_history
+    if history is not None and not timed and tolerance.guarantee == "exactly-once":
+        return min(1.0, (history.length_s + history.every_s) / scenario.duration_s)
     if timed or not tolerance.takes_checkpoints or tolerance.guarantee != "exactly-once":
         return 1.0
     trimming = tolerance.acked_slices

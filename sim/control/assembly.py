@@ -136,6 +136,8 @@ class Control:
             start_outside_load(self.state)
         if self.plan.scenario.fault_tolerance.takes_checkpoints:
             self._start_checkpoints()
+        if self.plan.history and isinstance(self.plane, TrimmingPlane):
+            self.plane.start_trimming(to_ns(self.plan.history.every_s))
         self.clock.process(self._sample(max(_SECOND, to_ns(self.plan.scenario.duration_s) // _SAMPLES)))
         if self.managed:
             self.elasticity.start()
@@ -211,7 +213,7 @@ class Control:
     def _sample(self, every_ns: int) -> Process:
         """Sample queue lengths, work done, buffers and source lag at regular instants, without changing anything."""
         clock, plane, sample = self.clock, self.plane, self.recorder.sample
-        bounded = self.plan.bounded or self.plan.trimming is not None
+        bounded = self.plan.bounded or bool(self.plan.trimming or self.plan.history)
         saves = self.plan.scenario.fault_tolerance.takes_checkpoints
         while True:
             yield clock.timeout(every_ns)

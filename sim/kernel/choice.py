@@ -262,6 +262,7 @@ def _sends_checkpoints(run: _Run, host: _Host) -> str | None:
 OF_RUN: tuple[Row[RunPlan], ...] = (
     Row(lambda _, plan: _when(plan.scenario.fault_tolerance.snapshots.cost, "checkpoints pause tasks")),
     Row(lambda _, plan: _when(plan.trimming is not None, "acks trim outputs"), (TrimmingPlane,)),
+    Row(lambda _, plan: _when(plan.history is not None, "outputs are kept for a time"), (TrimmingPlane,)),
     Row(_has_an_acker, (AckerPlane,)),
     # Events are failures of hosts, moves of key groups, and rescalings, which are moves.
     Row(_has_events, (InstancePlane, ActionPlane)),

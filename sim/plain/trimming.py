@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from models.scenario.fault_tolerance import History
 from models.scenario.fault_tolerance import Trimming as Description
 from models.units import to_ns
 from sim.clock import MESSAGE, Process, channel
@@ -198,6 +199,37 @@ class TrimmingProtocol:
         return partition.kept_bytes(), len(partition.applied) - own.confirmed[-1], len(own.marks)
 
 
+class HistoryProtocol:
+    """Trims outputs by their age: upstream backup of the last time, without acks and without checkpoints."""
+
+    safe = True
+
+    def __init__(self, plane: Channels, description: History) -> None:
+        self.plane, self.length_ns = plane, to_ns(description.length_s)
+
+    def round(self) -> None:
+        """Let upstream forget what was created before the history, in order, as far as receivers have applied it."""
+        before_ns = self.plane.clock.now_ns() - self.length_ns
+        for sender in self.plane.all_partitions():
+            for receiver, rows in sender.kept.items():
+                while rows and rows[0].created_ns < before_ns and rows[0].id in receiver.position:
+                    receiver.trimmed = max(receiver.trimmed, receiver.position[rows.popleft().id] + 1)
+
+    def state_to_restore(self, partition: Partition) -> Checkpoint | None:
+        """Return that there is none: what upstream keeps makes it anew."""
+        return None
+
+    def begin_again(self, partition: Partition) -> None:
+        """Do nothing: there are no slices."""
+
+    def forget_acks_of(self, receiver: Partition) -> None:
+        """Do nothing: there are no acks."""
+
+    def tables_of(self, partition: Partition) -> tuple[int, int, int]:
+        """Return the bytes that are kept; there are no slices."""
+        return partition.kept_bytes(), 0, 0
+
+
 class Trims(Channels):
     """The verbs of `sim.data_plane.TrimmingPlane`."""
 
@@ -206,8 +238,9 @@ class Trims(Channels):
         self.clock.process(self._each(every_ns, self._trimming().mark_all))
 
     def start_trimming(self, every_ns: int) -> None:
-        """Begin a round of acks at each multiple of this time."""
-        self.clock.process(self._each(every_ns, self._trimming().round))
+        """Begin a round of acks, or look for what is old, at each multiple of this time."""
+        protocol = self.trimming if isinstance(self.trimming, HistoryProtocol) else self._trimming()
+        self.clock.process(self._each(every_ns, protocol.round))
 
     def _each(self, every_ns: int, act: Callable[[], None]) -> Process:
         while True:

@@ -242,6 +242,35 @@ def test_checkpoints_upstream_are_on_the_host_of_the_task_that_sends(store: str)
     assert (set(hosts) == {1}) == (store == "upstream")
 
 
+def backed_up(states: str, **keys: Any) -> dict[str, Any]:
+    """The same keys; upstream keeps the outputs of the last two seconds, and nothing else survives."""
+    raw = chain(states) | keys
+    raw["fault_tolerance"] = {"method": "upstream-backup", "history": {"length": "2 s", "every": "500 ms"}}
+    return raw
+
+
+def test_upstream_keeps_the_outputs_of_the_history() -> None:
+    found = simulate(scenario(backed_up("aB")))
+    emitted = arrivals(found)
+    for second, count in kept(found, 0).items():
+        # The sample comes before the look at this instant, and behind the one half a second earlier.
+        assert count == sum(second * S - 2500 * MS <= at < second * S for at in emitted), second
+    assert not found.tables["checkpoints"]["operator"].size
+    assert "ack" not in found.tables["messages"]["kind"].tolist()
+
+
+def test_a_task_is_made_anew_from_the_history() -> None:
+    found = simulate(scenario(backed_up("aB", events=dies("5050 ms", 2))))
+    (detected,) = found.tables["recoveries"]["detected_ns"].tolist()
+    assert detected == 5_300 * MS
+    # The round at 5 s has trimmed what was created before 3 s.
+    again = sum(at >= 3 * S and at + 1 * MS < detected for at in arrivals(found))
+    assert found.tables["recoveries"]["replayed"].tolist() == [again]
+    # All that is older is gone from the state, and the sink has it.
+    assert lost(found) == [0, sum(at < 3 * S for at in arrivals(found)), 0]
+    assert found.tables["ledger"]["duplicated"].tolist() == [0, 0, 0]
+
+
 def test_both_planes_agree_on_these_jobs() -> None:
     for raw in (chain("aB"), chain("aBc") | {"events": dies("3050 ms", 1, 2)}, chain("abcD", store="nodes")):
         made = scenario(raw)
@@ -279,6 +308,7 @@ def test_what_cannot_be_trimmed_is_refused(change: dict[str, Any], said: str) ->
         ({"method": "checkpoint"}, "needs the method elastic-upstream-backup"),
         ({"guarantee": "at-least-once"}, "not simulated yet"),
         ({"maintenance": {"every": "2 s"}}, "maintenance"),
+        ({"history": {}}, "needs the method upstream-backup"),
     ],
 )
 def test_what_does_not_go_together_is_refused(change: dict[str, Any], said: str) -> None:

@@ -67,9 +67,17 @@ def job(seed: int) -> dict[str, Any]:
     return raw
 
 
-def on_both(seed: int, seen: Counter[str] | None = None) -> list[str]:
+def history_job(seed: int) -> dict[str, Any]:
+    """The same job, whose outputs are trimmed by age."""
+    draw, raw = Random(f"history {seed}"), job(seed)
+    history = {"length": draw.choice(["100 ms", "1 s", "3 s"]), "every": draw.choice(["100 ms", "300 ms", "1 s"])}
+    guarantee = draw.choice(["exactly-once", "exactly-once", "at-least-once"])
+    return raw | {"fault_tolerance": {"method": "upstream-backup", "history": history, "guarantee": guarantee}}
+
+
+def on_both(seed: int, seen: Counter[str] | None = None, make: Callable[[int], dict[str, Any]] = job) -> list[str]:
     """Differences between the planes for the job of that seed."""
-    made = Scenario.model_validate(job(seed), context={"units": True}, by_alias=True, by_name=False)
+    made = Scenario.model_validate(make(seed), context={"units": True}, by_alias=True, by_name=False)
     plain, compiled = (simulate(made, plane=plane) for plane in (PlainPlane, CompiledPlane))
     if seen is not None:
         note(plain, made, seen)
@@ -95,12 +103,17 @@ def test_both_planes_give_equal_rows() -> None:
     assert min(seen[what] for what in ("acks", "recovered", "safe", "literal", "slices")) > 0, seen
 
 
+def test_both_planes_give_equal_rows_where_outputs_are_trimmed_by_age() -> None:
+    assert [seed for seed in range(40) if on_both(seed, make=history_job)] == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_a_long_campaign_of_equal_rows(part: int) -> None:
     seen: Counter[str] = Counter()
     for seed in range(part * 500, part * 500 + 500):
         assert on_both(seed, seen) == [], seed
+        assert on_both(seed, make=history_job) == [], seed
     assert min(seen[what] for what in ("lost", "more than 16 slices")) > 0, seen
 
 

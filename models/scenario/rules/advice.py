@@ -14,6 +14,7 @@ from models.reliability.times import mostly_down
 from models.scenario.cluster import ExponentialFailures, ScheduledFailures
 from models.scenario.events import HostFailure, Rebalance
 from models.scenario.inputs import RunInputs
+from models.scenario.job import WindowState
 from models.scenario.scenario import Scenario
 from models.steady_state.checkpoint_traffic import Bottleneck, bottlenecks
 from models.steady_state.load import Load, expected_load
@@ -166,6 +167,13 @@ def _of_failures(scenario: Scenario) -> Iterator[Advice]:
     if method == "synchronous-checkpoints" and fails and scenario.fault_tolerance.store != "remote":
         said = "a host that dies may hold the only checkpoint of a task that lives, and is rolled back; take remote"
         yield Advice("fault_tolerance.store", said)
+    history = scenario.fault_tolerance.kept_history
+    if history is not None and fails:
+        for name, operator in scenario.operators.items():
+            ends_s = operator.state.length_s if isinstance(operator.state, WindowState) else math.inf
+            if operator.state is not None and ends_s > history.length_s:
+                said = f"the state of {name} is older than the history that is kept: a failure loses what is older"
+                yield Advice("fault_tolerance.history.length", said)
     if method == "none" and fails:
         yield Advice("fault_tolerance", "hosts fail and nothing is checkpointed: state is lost")
     if fails:

@@ -22,6 +22,7 @@ _METHODS = (
     "synchronous-checkpoints",
     "state-management",
     "elastic-upstream-backup",
+    "upstream-backup",
     "acker",
 )
 
@@ -150,7 +151,7 @@ def _of_fault_tolerance(scenario: Scenario) -> list[tuple[str, object, str]]:
     found: list[tuple[str, object, str]] = []
     if tolerance.method not in _METHODS:
         found.append(("fault_tolerance.method", tolerance.method, f"{', '.join(_METHODS)} are"))
-    if tolerance.trims_by_acks:
+    if tolerance.trims_by_acks or tolerance.kept_history:
         found += _beside_trimming(scenario)
     if tolerance.method == "acker":
         found += _beside_acker(scenario)
@@ -160,7 +161,7 @@ def _of_fault_tolerance(scenario: Scenario) -> list[tuple[str, object, str]]:
 
 
 def _beside_trimming(scenario: Scenario) -> list[tuple[str, object, str]]:
-    """Return (path, value, hint) of what meets trimming by acks: the slices of a partition are those of one task."""
+    """Return (path, value, hint) of what meets trimming by acks or by age: what is kept is for one task."""
     hint, found = 'with fault_tolerance.method = "checkpoint" it is', list[tuple[str, object, str]]()
     for name, event in scenario.events.items():
         if isinstance(event, Rebalance):

@@ -94,7 +94,7 @@ from sim.kernel.event_loop.tasks import (
     ticket,
 )
 from sim.kernel.event_loop.timed_actions import act, needed, take_pending
-from sim.kernel.event_loop.trimming import ack_arrives, end_slices, round_of_acks
+from sim.kernel.event_loop.trimming import ack_arrives, end_slices, round_of_acks, trim_history
 from sim.kernel.tools.cache import inlined, kernel
 from sim.kernel.tools.pointer import State
 
@@ -292,7 +292,10 @@ def handle_rare_event(state: State, kind: int, ref: int, rank: int, time: int) -
     elif kind == SLICED:
         end_slices(state)
     elif kind == TRIMMING:
-        round_of_acks(state)
+        if state.options.history > 0:
+            trim_history(state)
+        else:
+            round_of_acks(state)
     elif kind == COME:
         come(state, ref)
     elif kind == UNPAUSE:
@@ -311,7 +314,7 @@ def most_sent(state: State, kind: int, ref: int) -> int:
         need += (state.options.fan_out + 2) * state.visits[ref].ticket
     elif kind == ROUND:
         need += 2 * state.round_partitions.shape[0]
-    elif state.extended and kind == TRIMMING:
+    elif state.extended and kind == TRIMMING and state.options.trims:
         need += 2 * state.tables.pairs
     elif state.extended and kind == TIMER:
         u = state.partitions[ref]

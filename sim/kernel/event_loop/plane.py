@@ -368,8 +368,9 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Answers):
         self._clock.process(self._start(every_ns, SLICED, 0))
 
     def start_trimming(self, every_ns: int) -> None:
-        """Begin a round of acks at each multiple of this time."""
-        self._check_trims()
+        """Begin a round of acks, or look for what is old, at each multiple of this time."""
+        if self._plan.history is None:
+            self._check_trims()
         self.state.slicing["every"] = every_ns
         self._clock.process(self._start(every_ns, TRIMMING, 0))
 

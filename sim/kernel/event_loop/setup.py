@@ -176,6 +176,7 @@ OPTIONS = np.dtype(
         ("special", "u1"),  # bounded queues, fair links, or partitions that are muted or have further instances
         ("counts_load", "u1"),  # what each partition does is counted
         ("acks", "u1"),  # there is an acker
+        ("history", "i8"),  # outputs are kept for that time; 0: that is not what trims them
         ("trims", "u1"),  # rounds of acks trim outputs,
         ("literal", "u1"),  # and checkpoints hold none
     ],
@@ -206,6 +207,7 @@ def options(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarr
     made["paced"] = any(group.cpu == "processor-sharing" for group in plan.host_groups)
     made["bounded"], made["fair"], made["special"] = plan.bounded, plan.fair, plan.bounded or plan.fair
     made["counts_load"], made["acks"] = plan.counts_load, plan.acker is not None
+    made["history"] = to_ns(plan.history.length_s) if plan.history else 0
     if plan.trimming:
         made["trims"], made["literal"] = True, plan.trimming.reading == "literal"
     most = 1
@@ -225,7 +227,14 @@ def needs_more(plan: RunPlan) -> bool:
     """
     sharing = any(group.cpu == "processor-sharing" or group.load is not None for group in plan.host_groups)
     costs = plan.scenario.fault_tolerance.snapshots.cost
-    more = costs or plan.counts_load or plan.bounded or plan.fair or plan.acker is not None or plan.trimming is not None
+    more = (
+        costs
+        or plan.counts_load
+        or plan.bounded
+        or plan.fair
+        or plan.acker is not None
+        or bool(plan.trimming or plan.history)
+    )
     return sharing or more or has_event_time(plan)
 
 

@@ -206,7 +206,7 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
     "heap": ("sharing",),  # where the pace of a host changes for the first time the ends of its services are void
     "own": ("sharing",),
     "room": ("event_time", "tasks"),  # windows say what they need; a drop takes room that was not counted
-    "pairs": ("buffers", "instances"),  # found by hashing, filled, and copied where a state is handed down
+    "pairs": ("buffers", "instances", "trimming"),  # found by hashing, filled, and copied where a state is handed down
     "cluster": ("instances",),  # one more instance
     "transfers": ("fair_links", "free_lists"),  # when it left a link that is shared evenly
     "channels": ("restoring",),  # checkpoints save event time

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from sim.clock import MESSAGE, RECEIVER
-from sim.kernel.event_loop.buffers import next_node, trim
+from sim.kernel.event_loop.buffers import let_go, next_node, trim
 from sim.kernel.event_loop.channels import count_message, departure
 from sim.kernel.event_loop.codes import ACKED, CONFIRM, NONE, SLICED, TRIMMING
 from sim.kernel.event_loop.events import next_control_number, next_serial, push
@@ -259,6 +259,40 @@ def _move_on(state: State, pair: int, level: int, count: int) -> None:
         node = NONE if node == p.last else next_node(state, node)
     state.acked[at] = seq
     state.acked_node[at] = last
+
+
+# -- upstream backup of the last time
+
+
+@kernel
+def trim_history(state: State) -> None:
+    """Forget outputs that were created before the history, as far as receivers have applied them; set the next look."""
+    before = state.clock.now - state.options.history
+    for pair in range(state.tables.pairs):
+        p = state.pairs[pair]
+        count = 0
+        node = p.live
+        while node != NONE and state.nodes[node].created < before:
+            pos = state.nodes[node].pos if state.ids.clean else position(state, p.receiver, state.nodes[node].id)
+            if pos < 0:
+                break
+            count = max(count, pos + 1)
+            node = NONE if node == p.last else next_node(state, node)
+        _trim_up_to(state, pair, node)
+        receiver = state.partitions[p.receiver]
+        receiver.trimmed = max(receiver.trimmed, count)
+    push(state, state.clock.now + state.slicing.every, 1, next_control_number(state), TRIMMING, 0)
+
+
+@kernel
+def _trim_up_to(state: State, pair: int, node: int) -> None:
+    """Forget the live outputs of a pair before one, or all of them."""
+    p = state.pairs[pair]
+    while p.live != node:
+        p.live = NONE if p.live == p.last else next_node(state, p.live)
+        p.live_seq += 1
+        state.partitions[p.sender].kept_rows -= 1
+    let_go(state, pair)
 
 
 # -- crashes
