@@ -495,7 +495,7 @@ def test_a_sweep_value_that_makes_an_impossible_scenario_is_a_fault() -> None:
 # changes, the paths that are not simulated yet
 LATER: list[tuple[dict[str, object], list[str]]] = [
     ({"fault_tolerance/method": "active-replication"}, ["fault_tolerance.method"]),
-    ({"fault_tolerance/method": "upstream-backup"}, ["fault_tolerance.method"]),
+    ({"fault_tolerance/method": "active-replication"}, ["fault_tolerance.method"]),
     ({"fault_tolerance": ACKER | {"acker": {"acks": "covered"}}}, ["fault_tolerance.acker.acks"]),
     ({"fault_tolerance": ACKER, "operators/count/buffer": 5}, ["operators.count.buffer"]),
     ({"fault_tolerance": ACKER, "events/move": MIGRATE}, ["events.move.kind"]),
