@@ -476,6 +476,8 @@ class TrimmingPlane(RecoverablePlane, Protocol):
     def start_trimming(self, every_ns: int) -> None:
         """Begin a round of acks at each multiple of this time, from the first on.
 
+        With `fault_tolerance.history` there are no acks: upstream looks for what is old.
+
         Each task sends a message to each task that keeps outputs for it, by number of receivers, then of senders. It
         travels as a message does, and upstream trims when it arrives; void if either end is dead then, or restored.
         """
@@ -511,5 +513,5 @@ class AckerPlane(InstancePlane, Protocol):
 
 
 @runtime_checkable
-class DataPlane(ParcelPlane, AckerPlane, CountingPlane, SharedCpuPlane, Protocol):
+class DataPlane(ParcelPlane, AckerPlane, TrimmingPlane, CountingPlane, SharedCpuPlane, Protocol):
     """A plane with all verbs, as the managers of a run need together."""

@@ -145,6 +145,7 @@ class Parts:
     lag: Lines | None = None
     filled: Lines | None = None
     blocked: Lines | None = None
+    kept: Lines | None = None
     hosts: Lines | None = None
     uploads: Checkpoints | None = None
     delays: Lines | None = None
@@ -175,7 +176,7 @@ class Parts:
         drawn = self.throughput.names if self.throughput else ()
         order = tuple(dict.fromkeys((*(box.name for box in boxes), *drawn)))
         hosts = tuple(self.topology.placement) if self.topology else ()
-        flow = Flow(self.throughput, self.queue, self.lag, self.filled, self.blocked)
+        flow = Flow(self.throughput, self.queue, self.lag, self.filled, self.blocked, self.kept)
         made = (
             topology_section(self.topology) if self.topology else None,
             load_section(self.loads, self.correlation),

@@ -19,6 +19,7 @@ from analysis.runs.timelines import (
     fitting_interval,
     fullest_queues,
     held_back,
+    kept_bytes,
     lags,
     latency_timeline,
     queues,
@@ -146,6 +147,15 @@ def blocked(scenario: Scenario, one: RunRecords) -> Lines | None:
     if not any(operator.buffer for operator in scenario.operators.values()):
         return None
     return _percent(_means(one, held_back(one)))
+
+
+def kept(scenario: Scenario, one: RunRecords) -> Lines | None:
+    """Return the outputs that operators keep until acks trim them [kB]; None where no acks do."""
+    if not scenario.fault_tolerance.trims_by_acks:
+        return None
+    line = _means(one, kept_bytes(one))
+    keep = [k for k, values in enumerate(line.values) if values.any()]
+    return Lines(line.at_s, tuple(line.names[k] for k in keep), line.values[keep] / 1e3, line.replication)
 
 
 def hosts(scenario: Scenario, one: RunRecords) -> Lines | None:

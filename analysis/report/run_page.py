@@ -64,6 +64,11 @@ def engine_assumptions(scenario: Scenario) -> tuple[str, ...]:
             "time.",
         ),
         (
+            scenario.fault_tolerance.trims_by_acks,
+            "Upstream trims its outputs by acks alone. Tasks without state take no checkpoint, and begin again with "
+            "what is not trimmed.",
+        ),
+        (
             scenario.may_fail,
             "A key group of a dead host resumes on the host that holds its checkpoint, else on the live host with the "
             "fewest key groups and tasks; nothing moves back afterwards.",
@@ -147,6 +152,7 @@ def run_sections(
         lines.lag(first),
         lines.filled(scenario, first),
         lines.blocked(scenario, first),
+        lines.kept(scenario, first),
     )
     return [
         topology_section(values.topology(scenario, inputs)),
@@ -167,9 +173,7 @@ def run_sections(
             host_order=hosts,
         ),
         recovery_section(recoveries),
-        guarantee_section(
-            tolerance.guarantee if tolerance.method in ("checkpoint", "acker") else "none", summary.guarantee
-        ),
+        guarantee_section(tolerance.guarantee if tolerance.method != "none" else "none", summary.guarantee),
         targets_section(summary.targets),
         operators_section(summary.operators),
         decisions_section(decisions),
@@ -227,6 +231,10 @@ def _facts(scenario: Scenario) -> tuple[Fact, ...]:
                 f"{tolerance.kind}, every {display.duration(tolerance.interval_s, 6)}, {tolerance.guarantee}",
             )
         )
+        trimming = tolerance.acked_slices
+        if trimming is not None:
+            text = f"every {display.duration(trimming.every_s, 6)}, {trimming.levels} levels, {trimming.reading}"
+            facts.append(Fact("rounds of acks", text))
         kept = tolerance.maintenance
         if kept is not None:
             times = f"from {display.instant(kept.begin_s)} on every {display.duration(kept.every_s)}"

@@ -32,12 +32,14 @@ _UNITS = {
     "arrived, not emitted": ("tuples", "tuples"),
     "places taken [%]": ("% of the places", "%"),
     "share of time [%]": ("% of the time", "%"),
+    "kept outputs [kB]": ("kB", "kB"),
 }
 """Axis -> the unit in a sentence, and in a hover text."""
 _LAG = "A source is behind while its host is down, and while bounded queues have no room for what it emits."
 _FILLED = "Of each operator the task whose queue has the fewest places left; under way to it counts as taken."
 _FREE = f"{_FILLED} No task ever had to wait for a place."
 _BLOCKED = "The mean over the tasks of each operator: outputs wait for room at their receivers, and nothing is started."
+_KEPT = "Acks trim them: the output slice tables of all tasks of an operator together."
 
 
 def topology_section(topology: Topology) -> Section:
@@ -129,8 +131,8 @@ class Flow:
 
     `filled` is in per cent of the places of the fullest bounded queue, `blocked` in per cent of the time.
 
-    Units: tuples per second, tuples, tuples, per cent, per cent. `lag` counts tuples that have arrived at a source and
-    were not emitted yet.
+    Units: tuples per second, tuples, tuples, per cent, per cent, kB. `lag` counts tuples that have arrived at a source
+    and were not emitted yet; `kept` are the outputs that acks have not trimmed.
     """
 
     throughput: Lines | None = None
@@ -138,6 +140,7 @@ class Flow:
     lag: Lines | None = None
     filled: Lines | None = None
     blocked: Lines | None = None
+    kept: Lines | None = None
 
 
 def flow_section(flow: Flow, recoveries: Sequence[Recovery] = (), order: Sequence[str] = ()) -> Section | None:
@@ -150,6 +153,7 @@ def flow_section(flow: Flow, recoveries: Sequence[Recovery] = (), order: Sequenc
         (flow.lag, "lag", "Tuples that wait at the sources", "arrived, not emitted", _LAG),
         (flow.filled, "filled", "The fullest bounded queue", "places taken [%]", _FREE if never else _FILLED),
         (blocked, "blocked", "Time in which operators were held back", "share of time [%]", _BLOCKED),
+        (flow.kept, "kept", "Outputs that are kept for replay", "kept outputs [kB]", _KEPT),
     )
     drawn = [
         lines.lines(

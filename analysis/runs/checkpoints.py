@@ -45,7 +45,7 @@ def checkpoints(scenario: Scenario, records: Sequence[RunRecords]) -> Checkpoint
     uploads = np.concatenate([one.upload_ns for one in kept]) if kept else np.zeros(0, np.int64)
     ages = [age for one in records for age in _ages_ns(scenario, one)]
     longest = [one.longest_ns for one in kept if one.longest_ns is not None]
-    saved = [name for name, operator in scenario.operators.items() if operator.kind not in ("source", "sink")]
+    saved = [name for name, operator in scenario.operators.items() if scenario.fault_tolerance.saves(operator)]
     return Checkpoints(
         interval_s=scenario.fault_tolerance.interval_s,
         **_counts([one.rows for one in kept]),
@@ -97,7 +97,8 @@ def _skipped(scenario: Scenario, one: RunRecords) -> np.ndarray:
 def _offsets(scenario: Scenario, one: RunRecords) -> np.ndarray:
     """Return how long after each multiple of the interval the partition of each checkpoint is due [ns]."""
     table, described = one.tables["checkpoints"], [scenario.operators[name] for name in one.operators]
-    groups = np.array([0 if operator.kind == "source" else operator.groups for operator in described], np.int64)
+    tolerance = scenario.fault_tolerance
+    groups = np.array([operator.groups if tolerance.due(operator) else 0 for operator in described], np.int64)
     first = np.cumsum(groups) - groups
     due = np.array(due_offsets_ns(scenario, int(groups.sum())), np.int64)
     return np.asarray(due[first[table["operator"]] + table["key_group"]])
@@ -134,7 +135,7 @@ def _longest_between(scenario: Scenario, one: RunRecords) -> dict[int, int]:
     table, found = one.tables["checkpoints"], {}
     for index, name in enumerate(one.operators):
         operator = scenario.operators[name]
-        if operator.kind in ("source", "sink"):
+        if not scenario.fault_tolerance.saves(operator):
             continue
         own = (table["operator"] == index) & (table["stored_ns"] != NEVER)
         partitions = np.arange(operator.groups)
@@ -197,7 +198,10 @@ def _ages_ns(scenario: Scenario, one: RunRecords) -> list[int]:
         died.setdefault(host, []).append(failed)
     columns = (recovered[name].tolist() for name in ("operator", "key_group", "failed_ns", "detected_ns"))
     ages = []
+    tolerance = scenario.fault_tolerance
     for operator, group, failed, detected in zip(*columns, strict=True):
+        if tolerance.trims_by_acks and not tolerance.saves(scenario.operators[one.operators[operator]]):
+            continue  # without a state there is nothing to be old
         known = [save for save in by_partition.get((operator, group), ()) if save[0] <= detected]
         stored, taken, checkpoint_host = known[-1] if known else (0, 0, -1)
         # The holder died as well: the partition starts from nothing, as old as the run.

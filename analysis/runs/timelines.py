@@ -183,6 +183,14 @@ def held_back(one: RunRecords) -> Series:
     return Series(tuple(one.operators[index] for index in ever), begin_ns, share[ever])
 
 
+def kept_bytes(one: RunRecords) -> Series:
+    """Return the bytes of outputs that each operator keeps for replay at each sample, summed over its tasks."""
+    rows = one.tables["buffers"]
+    owner = np.asarray(one.task_operator, dtype=np.int64)[rows["task"]]
+    at_ns, when = np.unique(rows["at_ns"], return_inverse=True)
+    return Series(one.operators, at_ns, _summed(owner, when, rows["kept_bytes"], len(one.operators), at_ns.size))
+
+
 def traffic(one: RunRecords, column: str = "bytes", interval_ns: int = NS_PER_S) -> Series:
     """Return bytes (or, with column 'count', messages) by kind and interval (n_kinds, n_intervals); kinds sorted.
 

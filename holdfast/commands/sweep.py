@@ -76,7 +76,7 @@ def sweep(
             sweep_summary(result) | ({} if best is None else {"best": best_summary(result, best, names)})
         )
     elif best is not None:
-        terminal.show(*by, *sentences, sweep_tables.sweep_line(result))
+        terminal.show(*(one.brief for one in by), *sentences, sweep_tables.sweep_line(result))
     else:
         words = [one for one in (sweep_tables.explained(result), *sweep_answer(runs_of_designs(result))) if one]
         terminal.show(*sweep_tables.sweep_tables(result, names), *words, sweep_tables.sweep_line(result))

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from models.distributions import TimeDistribution
+from models.scenario.job import Operator
 from models.schema_types import (
     Bytes,
     BytesPerSecond,
@@ -144,20 +145,62 @@ class Trimming(Description):
     """Levels of acks, L0 included; so many failures of adjacent tasks at a time, less one, lose nothing."""
     ack_bytes: Bytes = Field(default=32.0, alias="ack")
     """Size of an ack: one message for each pair of tasks and round, with all levels."""
+    work_s: Seconds = Field(default=0.0, alias="work")
+    """Time for which each ack occupies the task that sends it, and the one that gets it, where these have a service."""
     reading: Literal["safe", "literal"] = "safe"
     """What a checkpoint holds beside the state: `safe`: the outputs that are not trimmed, which recovery sends again;
     `literal`: nothing, as the paper prints it. Then outputs whose inputs are in the checkpoint may be lost."""
+
+
+class History(Description):
+    """Outputs are kept for a time, and no checkpoint is taken: the history that an operator needs is sent again."""
+
+    length_s: PositiveSeconds = Field(default=30.0, alias="length")
+    """How long outputs are kept after the creation of their tuples, and until their receivers have processed them."""
+    every_s: PositiveSeconds = Field(default=1.0, alias="every")
+    """Time between two looks at what is older."""
+
+
+class Snapshots(Description):
+    """What taking a checkpoint costs its task."""
+
+    mode: Literal["synchronous", "asynchronous"] = "synchronous"
+    """Who writes a snapshot at the speed `serialise` of its operator: `synchronous`: the task, which does nothing else
+    meanwhile; `asynchronous`: somebody beside it, at no cost for the task."""
+    pause_s: Seconds = Field(default=0.0, alias="pause")
+    """Time for which each checkpoint occupies its task, ahead of its queue and before anything is written."""
+    copy_bytes_per_s: BytesPerSecond | None = Field(default=None, alias="copy")
+    """Speed at which the whole state is copied in that pause, which grows with the state; without it, it does not."""
+
+    @property
+    def cost(self) -> bool:
+        """Return whether they cost more than writing by the task."""
+        return self != Snapshots()
 
 
 class FaultTolerance(Description):
     """Checkpoints with upstream backup, acks that trim it, an acker, or another method that the schema knows."""
 
     method: Literal[
-        "none", "checkpoint", "elastic-upstream-backup", "acker", "active-replication", "upstream-backup"
+        "none",
+        "checkpoint",
+        "synchronous-checkpoints",
+        "state-management",
+        "elastic-upstream-backup",
+        "acker",
+        "active-replication",
+        "upstream-backup",
     ] = "none"
-    """How state survives a failure."""
+    """How state survives a failure. `checkpoint`: each lost key group or task is restored where its checkpoint is;
+    `state-management`: lost key groups are divided among the hosts; `synchronous-checkpoints`: the whole job is rolled
+    back; `elastic-upstream-backup`: as `state-management`, with acks that trim; `upstream-backup`: without checkpoints,
+    upstream sends the last time again; `acker`: sources emit again."""
     acker: Acker | None = None
     """How roots are followed and fail, with the method `acker`; without it as in the defaults."""
+    history: History | None = None
+    """What is kept with the method `upstream-backup`; without it as in the defaults."""
+    snapshots: Snapshots = Snapshots()
+    """Who writes snapshots, and for how long they keep their tasks from tuples."""
     trimming: Trimming | None = None
     """How outputs are trimmed, with the method `elastic-upstream-backup`; without it as in the defaults."""
     interval_s: PositiveSeconds = Field(default=5.0, alias="interval")
@@ -165,7 +208,7 @@ class FaultTolerance(Description):
     kind: Literal["full", "incremental"] = "incremental"
     """What a checkpoint holds: the whole state, or what changed since the one before."""
     store: Literal["nodes", "remote", "upstream"] = "nodes"
-    """Where checkpoints are kept: on other hosts, in a remote store, or upstream."""
+    """Where checkpoints are kept: on other hosts, in a remote store, or on the host of an upstream task."""
     guarantee: Literal["exactly-once", "at-least-once", "at-most-once"] = "exactly-once"
     """What holds after a recovery."""
     duplicate_s: Seconds = Field(default=0.0, alias="duplicate")
@@ -192,12 +235,17 @@ class FaultTolerance(Description):
     @property
     def takes_checkpoints(self) -> bool:
         """Return whether tasks take periodic checkpoints."""
-        return self.method == "checkpoint" or self.trims_by_acks
+        return self.method in ("checkpoint", "synchronous-checkpoints", "state-management") or self.trims_by_acks
 
     @property
     def keeps_outputs(self) -> bool:
         """Return whether tasks keep their outputs until downstream has made sure of them, and can send them again."""
-        return self.takes_checkpoints
+        return self.takes_checkpoints or self.method == "upstream-backup"
+
+    @property
+    def kept_history(self) -> History | None:
+        """Return for how long outputs are kept, or None with another method."""
+        return (self.history or History()) if self.method == "upstream-backup" else None
 
     @property
     def trims_by_acks(self) -> bool:
@@ -208,6 +256,18 @@ class FaultTolerance(Description):
     def acked_slices(self) -> Trimming | None:
         """Return how outputs are trimmed by acks, or None with another method."""
         return (self.trimming or Trimming()) if self.trims_by_acks else None
+
+    def saves(self, operator: Operator) -> bool:
+        """Return whether the tasks of an operator send checkpoints somewhere."""
+        inner = operator.kind not in ("source", "sink")
+        return self.takes_checkpoints and inner and (operator.stateful or not self.trims_by_acks)
+
+    def due(self, operator: Operator) -> bool:
+        """Return whether the tasks of an operator have a turn in each round of checkpoints.
+
+        Sinks have one, in which they acknowledge; where acks trim they do that at other times.
+        """
+        return self.saves(operator) or (operator.kind == "sink" and self.takes_checkpoints and not self.trims_by_acks)
 
     @property
     def acking(self) -> Acker | None:

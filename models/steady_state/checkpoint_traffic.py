@@ -61,7 +61,7 @@ def _senders_of_both(scenario: Scenario) -> set[str]:
     alone = len(hosts) == 1
     if not tolerance.takes_checkpoints or (alone and tolerance.store != "remote"):
         return set()
-    saved = [name for name, operator in scenario.operators.items() if operator.kind not in ("source", "sink")]
+    saved = [name for name, operator in scenario.operators.items() if tolerance.saves(operator)]
     if scenario.keeps_ids:
         return set(hosts) if saved and not alone else set()
     placed = layout.placement(scenario)
@@ -187,7 +187,7 @@ def _carriers(
     """Yield what carries checkpoints: name, what it does, which, its rate [B/s], and the share that others take."""
     placed, hosts, by_host = layout.placement(scenario), layout.hosts(scenario), defaultdict(list)
     for name, operator in scenario.operators.items():
-        if operator.kind in ("source", "sink"):
+        if not scenario.fault_tolerance.saves(operator):
             continue
         for index, upload in enumerate(_uploads(scenario, load, name, inputs)):
             task = layout.task_name(name, index)
@@ -210,7 +210,9 @@ def _uploads(scenario: Scenario, load: Load, name: str, inputs: RunInputs | None
     operator, own, tolerance = scenario.operators[name], load.operators[name], scenario.fault_tolerance
     sent = sum(copies(scenario, name, reader, inputs) for reader in layout.dataflow(scenario)[name])
     sent *= own.flow.rate_out.mean_per_s * layout.output_bytes(scenario)[name]
-    kept = sent * own.task_shares if tolerance.guarantee != "at-most-once" else 0 * own.task_shares
+    trimming = tolerance.acked_slices
+    with_outputs = tolerance.guarantee != "at-most-once" and (trimming is None or trimming.reading == "safe")
+    kept = sent * own.task_shares if with_outputs else 0 * own.task_shares
     state, shares = operator.state, own.task_shares
     if isinstance(state, (FixedState, PerKeyState)):  # by key groups, however the load is spread
         tasks = layout_of_groups(operator.groups, operator.parallelism)

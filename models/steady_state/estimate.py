@@ -352,9 +352,14 @@ def _remembered(scenario: Scenario) -> float:
         for operator in scenario.operators.values()
     )
     # Ids are forgotten behind checkpoints; windows and timers need them for as long as the run lasts.
+    history = tolerance.kept_history
+    if history is not None and not timed and tolerance.guarantee == "exactly-once":
+        return min(1.0, (history.length_s + history.every_s) / scenario.duration_s)
     if timed or not tolerance.takes_checkpoints or tolerance.guarantee != "exactly-once":
         return 1.0
-    return min(1.0, LOGGED_INTERVALS * tolerance.interval_s / scenario.duration_s)
+    trimming = tolerance.acked_slices
+    rounds_s = trimming.levels * trimming.every_s if trimming else 0.0  # each level takes a round longer
+    return min(1.0, (LOGGED_INTERVALS * tolerance.interval_s + rounds_s) / scenario.duration_s)
 
 
 def _histogram_bytes(scenario: Scenario) -> float:

@@ -262,7 +262,22 @@ def _traffic(
                 # A root counts as done beside its source: a source sends no ack over links.
                 if name != source:
                     _spread(sent, received, rate * share, by_host[name], by_host[source])
+    trimming = scenario.fault_tolerance.acked_slices
+    if trimming is not None:
+        for name, operator in scenario.operators.items():
+            for upstream in operator.inputs:
+                # Each task has an ack for each task upstream in a round, where that keeps anything for it.
+                pairs = operator.parallelism * scenario.operators[upstream].parallelism
+                rate = pairs * trimming.ack_bytes / trimming.every_s
+                evenly = [_evenly(scenario, one, placed) for one in (name, upstream)]
+                _spread(sent, received, rate, *evenly)
     return sent, received
+
+
+def _evenly(scenario: ScenarioDescription, operator: str, placed: Mapping[str, str]) -> dict[str, float]:
+    """Return host -> share of the tasks of an operator."""
+    many = scenario.operators[operator].parallelism
+    return shares_by_host(operator, np.full(many, 1 / many), placed)
 
 
 def _spread(

@@ -132,11 +132,14 @@ def _judged(
 def checkpoint_hosts_of(scenario: Scenario, folder: Path, profiles: Mapping[str, Profile]) -> CheckpointHosts:
     """Return (operator, key group) -> host that holds its checkpoint, as `fault_tolerance.allocation` says.
 
-    `baseline` and `even` need no statistics; the others need a profile (InputError without one).
+    With the store `upstream` it is the host of an upstream task. `baseline` and `even` need no statistics; the others
+    need a profile (InputError without one).
     """
     tolerance = scenario.fault_tolerance
-    if not tolerance.takes_checkpoints or tolerance.store != "nodes":
+    if not tolerance.takes_checkpoints or tolerance.store == "remote":
         return {}
+    if tolerance.store == "upstream":
+        return _upstream(scenario)
     allocation = tolerance.allocation
     if isinstance(allocation, PlanFile):
         with named("fault_tolerance.allocation"):
@@ -149,6 +152,28 @@ def checkpoint_hosts_of(scenario: Scenario, folder: Path, profiles: Mapping[str,
         return _without_statistics(scenario, allocation)
     rule = "needs load statistics, and no source has a profile"
     raise InputError.at("fault_tolerance.allocation", allocation, rule, "use even, or a profile as rate")
+
+
+def _upstream(scenario: Scenario) -> CheckpointHosts:
+    """Return for each key group or task the host of an upstream task, as they are placed at the start.
+
+    Task k takes upstream task k of the first input, modulo their number, or the next one that is on another host; where
+    all are on its own, nothing is planned.
+    """
+    placed, found = layout.placement(scenario), dict[tuple[str, int], str]()
+    for name, operator in scenario.operators.items():
+        if operator.kind in ("source", "sink"):
+            continue
+        above = next(iter(operator.inputs))
+        many = scenario.operators[above].parallelism
+        for group in range(operator.groups):
+            task = layout.task_of_group(group, operator.parallelism)
+            own = placed[layout.task_name(name, task)]
+            hosts = [placed[layout.task_name(above, (task + k) % many)] for k in range(many)]
+            other = next((host for host in hosts if host != own), None)
+            if other is not None:
+                found[name, group] = other
+    return found
 
 
 def _keyed_groups(scenario: Scenario) -> tuple[list[tuple[str, int]], list[str], np.ndarray]:

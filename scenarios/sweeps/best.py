@@ -23,6 +23,7 @@ from scenarios.sweeps.plan import short_names, short_values
 from scenarios.sweeps.summary import difference_entry
 from scenarios.sweeps.sweep import SweepResult
 
+_MOST_CHARACTERS = 40  # of their names, beside the columns that tell the best
 _MOST_VALUES = 4  # whose means are shown: a terminal has 80 characters
 
 
@@ -106,7 +107,7 @@ def best_table(result: SweepResult, key: str, metric: str) -> Table:
     form = partial(quantity, metric)
     columns = (
         *(Column(name, number=False) for name in short_names(others)),
-        *(Column(value, form) for value in shown),
+        *(Column(value, form, wide=sum(map(len, shown)) > _MOST_CHARACTERS) for value in shown),
         Column("best", number=False),
         Column("next"),
     )

@@ -136,6 +136,8 @@ class Control:
             start_outside_load(self.state)
         if self.plan.scenario.fault_tolerance.takes_checkpoints:
             self._start_checkpoints()
+        if self.plan.history and isinstance(self.plane, TrimmingPlane):
+            self.plane.start_trimming(to_ns(self.plan.history.every_s))
         self.clock.process(self._sample(max(_SECOND, to_ns(self.plan.scenario.duration_s) // _SAMPLES)))
         if self.managed:
             self.elasticity.start()
@@ -197,14 +199,12 @@ class Control:
 
     def _start_checkpoints(self) -> None:
         operators = self.plan.operators
-        trimming = self.plan.trimming
+        trimming, scenario = self.plan.trimming, self.plan.scenario
         partitions = [
             partition
             for partition, index in enumerate(self.cluster.partition_operator)
-            if (operators[index].description.stateful if trimming else not operators[index].is_source)
-            and self.cluster.is_owner(partition)
+            if scenario.fault_tolerance.due(operators[index].description) and self.cluster.is_owner(partition)
         ]
-        scenario = self.plan.scenario
         self.plane.start_checkpoints(partitions, due_offsets_ns(scenario, len(partitions)), due_every_ns(scenario))
         if trimming and isinstance(self.plane, TrimmingPlane):
             self.plane.start_slices(to_ns(trimming.slice_s))
@@ -213,7 +213,7 @@ class Control:
     def _sample(self, every_ns: int) -> Process:
         """Sample queue lengths, work done, buffers and source lag at regular instants, without changing anything."""
         clock, plane, sample = self.clock, self.plane, self.recorder.sample
-        bounded = self.plan.bounded or self.plan.trimming is not None
+        bounded = self.plan.bounded or bool(self.plan.trimming or self.plan.history)
         saves = self.plan.scenario.fault_tolerance.takes_checkpoints
         while True:
             yield clock.timeout(every_ns)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import networkx as nx
 
 from models.scenario.cluster import HostGroup
-from models.scenario.fault_tolerance import Acker, Trimming
+from models.scenario.fault_tolerance import Acker, History, Trimming
 from models.scenario.inputs import RunInputs
 from models.scenario.scenario import Scenario
 from models.steady_state.checkpoint_traffic import link_sharing
@@ -41,6 +41,7 @@ class RunPlan:
     may_fail: bool  # whether a tuple can come twice, or be lost: then ids are kept
     acker: Acker | None  # what follows the roots, if anything does
     trimming: Trimming | None  # how outputs are trimmed by acks, if they are
+    history: History | None  # for how long they are kept, if time alone trims them
     first_partition: tuple[int, ...]  # per operator: number of its partition 0; one entry more than operators
     bounded: bool  # whether a queue has a bound
     counts_load: bool  # whether the load of each key group is counted
@@ -79,6 +80,7 @@ class RunPlan:
             may_fail=scenario.keeps_ids,
             acker=tolerance.acking,
             trimming=tolerance.acked_slices,
+            history=tolerance.kept_history,
             first_partition=tuple(first),
             fair=link_sharing(scenario).sharing == "fair",
             counts_load=scenario.counts_load,

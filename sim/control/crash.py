@@ -19,7 +19,7 @@ from sim.control.recoveries import PartitionRecovery, Recoveries
 from sim.control.recovery import Recovery
 from sim.control.replicas import Replicas
 from sim.control.run_state import StateOn
-from sim.data_plane import RecoverablePlane
+from sim.data_plane import ParcelPlane
 from sim.draws import code_of, delay_ns
 from sim.migration.moves import Migrations
 
@@ -29,7 +29,7 @@ class CrashCoordinator:
 
     def __init__(
         self,
-        state: StateOn[RecoverablePlane],
+        state: StateOn[ParcelPlane],
         outages: Outages,
         catch_ups: CatchUps,
         replicas: Replicas,
@@ -88,11 +88,27 @@ class CrashCoordinator:
         # What a former owner on the host had sent may not have left. Its successor sends it before anything is called
         # off: the moves that are called off next have not completed, and send for themselves.
         self.migrations.host_died(host)
-        self.recover([LostPartition(partition, host, failed_ns, row) for partition in lost])
+        losses = [LostPartition(partition, host, failed_ns, row) for partition in lost]
+        self.recover([*losses, *self._roll_back(losses)])
+
+    def _roll_back(self, losses: Sequence[LostPartition]) -> list[LostPartition]:
+        """Kill the tasks that go back together with what is lost, and return their partitions as lost, too.
+
+        They end before anything is assigned: nothing that they still did would be part of the state that comes back.
+        """
+        down, found = [loss for loss in losses if self._is_lost(loss)], list[LostPartition]()
+        for task in self.recovery.method.rolled_back(down) if down else ():
+            partitions = self.cluster.partitions_at(task)
+            for partition in partitions:
+                self.recoveries.lost_again(partition)
+            self.outages.lost(partitions)
+            self.state.plane.kill(task)
+            self.cluster.lose_task(task)
+            found += [losses[0]._replace(partition=partition) for partition in partitions]
+        return found
 
     def recover(self, losses: Sequence[LostPartition]) -> None:
         """Bring lost partitions back: on a replica or the target of a move, or from a checkpoint elsewhere."""
-        losses = self.recovery.method.lost(losses)
         down = [loss for loss in losses if self._is_lost(loss)]
         task = self.cluster.partition_task
         before = {loss.partition: task[loss.partition] for loss in down}  # until they are assigned

@@ -28,6 +28,7 @@ from sim.data_plane import (
     Listener,
     Plane,
     SharedCpuPlane,
+    TrimmingPlane,
 )
 from sim.kernel.scan.saving import keys_of
 from sim.operator_plan import OperatorPlan
@@ -188,9 +189,9 @@ def _when(condition: bool, words: str) -> str | None:
 # -- words that need more than a line
 
 
-def _has_another_method(_: _Run, plan: RunPlan) -> str | None:
+def _has_an_acker(_: _Run, plan: RunPlan) -> str | None:
     method = plan.scenario.fault_tolerance.method
-    return _when(method not in ("none", "checkpoint"), f"fault_tolerance.method is {method}")
+    return _when(method == "acker", f"fault_tolerance.method is {method}")
 
 
 def _hosts_may_fail(_: _Run, plan: RunPlan) -> str | None:
@@ -259,7 +260,10 @@ def _sends_checkpoints(run: _Run, host: _Host) -> str | None:
 # -- the tables
 
 OF_RUN: tuple[Row[RunPlan], ...] = (
-    Row(_has_another_method, (AckerPlane,)),
+    Row(lambda _, plan: _when(plan.scenario.fault_tolerance.snapshots.cost, "checkpoints pause tasks")),
+    Row(lambda _, plan: _when(plan.trimming is not None, "acks trim outputs"), (TrimmingPlane,)),
+    Row(lambda _, plan: _when(plan.history is not None, "outputs are kept for a time"), (TrimmingPlane,)),
+    Row(_has_an_acker, (AckerPlane,)),
     # Events are failures of hosts, moves of key groups, and rescalings, which are moves.
     Row(_has_events, (InstancePlane, ActionPlane)),
     Row(_hosts_may_fail, (InstancePlane, ActionPlane)),

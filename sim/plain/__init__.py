@@ -32,6 +32,8 @@ the run; these wait while the task is down, paused, or has unsent outputs. The s
 
 `acker`: the trees of tuples that follow from roots, and the verbs by which roots fail and are emitted again.
 
+`trimming`: the other way to trim: slices, and rounds of acks of several levels.
+
 `audit`: the ledger at the end. Was every tuple applied once?
 
 `instances`: verbs of migration protocols: pauses, holds, messages and barriers; a key group at two tasks.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from models.records.tables import NEVER
+from models.units import to_ns
 from sim.clock import HOST_RECEIVER, MESSAGE, Process, channel
 from sim.data_plane import NO_HOST, REMOTE
 from sim.plain.channels import PlaneState
@@ -96,17 +97,29 @@ class CheckpointCoordinator:
             (partition.operator.index, partition.index, task.host.index, checkpoint_host, now, NEVER, size, full)
         )
         rate = partition.operator.description.serialise_bytes_per_s
-        if rate is None:
-            self._ship(partition, checkpoint, incarnation, size, row)
+        writing_ns = 0 if rate is None else max(1, round(size * _NS / rate))
+        self._write(partition, writing_ns, lambda: self._ship(partition, checkpoint, incarnation, size, row))
+
+    def _write(self, partition: Partition, writing_ns: int, ship: Callable[[], None]) -> None:
+        """Pause the task, have the snapshot written, by the task or beside it, and ship it."""
+        costs, task, clock = self.description.snapshots, partition.task, self.plane.clock
+        copy = costs.copy_bytes_per_s
+        pause_ns = to_ns(costs.pause_s) + (0 if copy is None else round(partition.state_bytes() * _NS / copy))
+        beside_ns = writing_ns if costs.mode == "asynchronous" else 0
+
+        def paused() -> None:
+            if not beside_ns:
+                ship()
+                return
+            rank = channel(MESSAGE, task.index, task.index)
+            clock.at(clock.now_ns() + beside_ns, rank, lambda _: ship() if task.alive else None)
+
+        occupied_ns = pause_ns + writing_ns - beside_ns
+        if not occupied_ns:
+            paused()
         else:
-            # Writing occupies the task ahead of its queue: one of the delays that checkpoints cause.
-            work = Work(
-                max(1, round(size * _NS / rate)),
-                task.host.ticket(),
-                lambda: self._ship(partition, checkpoint, incarnation, size, row),
-                partition,
-            )
-            task.put_in_front([work])
+            # It occupies the task ahead of its queue: one of the delays that checkpoints cause.
+            task.put_in_front([Work(occupied_ns, task.host.ticket(), paused, partition)])
 
     def _checkpoint_host(self, partition: Partition, owner: HostView) -> int:
         """Return the planned checkpoint host; where it is the owner or dead the last one, or control chooses."""

@@ -24,7 +24,7 @@ from sim.plain.link import FairLink
 from sim.plain.parcels import Parcels
 from sim.plain.partition import HostView, Partition, TaskView, Visit, Work
 from sim.plain.task import Task
-from sim.plain.trimming import TrimmingProtocol, Trims
+from sim.plain.trimming import HistoryProtocol, TrimmingProtocol, Trims
 from sim.plain.watermarks import Watermarks
 
 
@@ -38,7 +38,10 @@ class PlainPlane(Acks, Trims, Parcels, Actions, GroupInstances):
     def __init__(self, plan: RunPlan, cluster: Cluster, clock: Clock, listener: Listener) -> None:
         super().__init__(plan, cluster, clock, listener)
         self.acker = Acker(self, plan.acker) if plan.acker else None
-        self.trimming = TrimmingProtocol(self, plan.trimming) if plan.trimming else None
+        if plan.trimming:
+            self.trimming = TrimmingProtocol(self, plan.trimming)
+        elif plan.history:
+            self.trimming = HistoryProtocol(self, plan.history)
         for host in self.hosts:
             if host.group.cpu == "processor-sharing":
                 host.processor = Processor(self, host, shares_evenly=True)
@@ -246,6 +249,8 @@ class PlainPlane(Acks, Trims, Parcels, Actions, GroupInstances):
 
     def start_checkpoints(self, partitions: Sequence[int], offsets_ns: Sequence[int], interval_ns: int) -> None:
         """Take checkpoints of these partitions from the first interval on."""
+        if not partitions:
+            return
         taken = [self._numbered[partition] for partition in partitions]
         self.clock.process(CheckpointCoordinator(self, taken, offsets_ns, interval_ns).run())
 

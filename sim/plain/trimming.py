@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from models.scenario.fault_tolerance import History
 from models.scenario.fault_tolerance import Trimming as Description
+from models.units import to_ns
 from sim.clock import MESSAGE, Process, channel
 from sim.plain.channels import Channels
-from sim.plain.partition import Checkpoint, EventTime, Partition, TaskView
+from sim.plain.partition import Checkpoint, EventTime, Partition, TaskView, Work
 
 
 class Mark(NamedTuple):
@@ -50,6 +52,7 @@ class TrimmingProtocol:
 
     def __init__(self, plane: Channels, description: Description) -> None:
         self.plane, self.levels, self.ack_bytes = plane, description.levels, round(description.ack_bytes)
+        self.work_ns = to_ns(description.work_s)
         self.safe = description.reading == "safe"
         self._slices: dict[Partition, Slices] = {}
 
@@ -96,6 +99,7 @@ class TrimmingProtocol:
                     goals.setdefault(sender.task.index, []).append(said)
         for goal in sorted(goals):
             self._send(task, self.plane.tasks[goal], goals[goal])
+        self._work(task, len(goals))
 
     def _at(self, task: TaskView) -> Iterator[Partition]:
         """Yield the live partitions at a task that acknowledge what they process."""
@@ -144,8 +148,15 @@ class TrimmingProtocol:
 
         plane.transmit(task, goal, self.ack_bytes, comes)
 
+    def _work(self, task: TaskView, acks: int) -> None:
+        """Occupy a task with acks that it sends or gets."""
+        if acks * self.work_ns and task.operator.service_ns is not None:
+            task.put_in_front([Work(acks * self.work_ns, task.host.ticket(), lambda: None)])
+
     def _comes(self, goal: TaskView, said: Sequence[Confirmation]) -> None:
         """Take in an ack: of a sender that is elsewhere by now, or a receiver that was restored since, it is void."""
+        if goal.alive:
+            self._work(goal, 1)
         for one in said:
             here = one.sender.task is goal and one.sender.live
             if goal.alive and here and one.incarnation == one.receiver.incarnation:
@@ -196,6 +207,37 @@ class TrimmingProtocol:
         return partition.kept_bytes(), len(partition.applied) - own.confirmed[-1], len(own.marks)
 
 
+class HistoryProtocol:
+    """Trims outputs by their age: upstream backup of the last time, without acks and without checkpoints."""
+
+    safe = True
+
+    def __init__(self, plane: Channels, description: History) -> None:
+        self.plane, self.length_ns = plane, to_ns(description.length_s)
+
+    def round(self) -> None:
+        """Let upstream forget what was created before the history, in order, as far as receivers have applied it."""
+        before_ns = self.plane.clock.now_ns() - self.length_ns
+        for sender in self.plane.all_partitions():
+            for receiver, rows in sender.kept.items():
+                while rows and rows[0].created_ns < before_ns and rows[0].id in receiver.position:
+                    receiver.trimmed = max(receiver.trimmed, receiver.position[rows.popleft().id] + 1)
+
+    def state_to_restore(self, partition: Partition) -> Checkpoint | None:
+        """Return that there is none: what upstream keeps makes it anew."""
+        return None
+
+    def begin_again(self, partition: Partition) -> None:
+        """Do nothing: there are no slices."""
+
+    def forget_acks_of(self, receiver: Partition) -> None:
+        """Do nothing: there are no acks."""
+
+    def tables_of(self, partition: Partition) -> tuple[int, int, int]:
+        """Return the bytes that are kept; there are no slices."""
+        return partition.kept_bytes(), 0, 0
+
+
 class Trims(Channels):
     """The verbs of `sim.data_plane.TrimmingPlane`."""
 
@@ -204,8 +246,9 @@ class Trims(Channels):
         self.clock.process(self._each(every_ns, self._trimming().mark_all))
 
     def start_trimming(self, every_ns: int) -> None:
-        """Begin a round of acks at each multiple of this time."""
-        self.clock.process(self._each(every_ns, self._trimming().round))
+        """Begin a round of acks, or look for what is old, at each multiple of this time."""
+        protocol = self.trimming if isinstance(self.trimming, HistoryProtocol) else self._trimming()
+        self.clock.process(self._each(every_ns, protocol.round))
 
     def _each(self, every_ns: int, act: Callable[[], None]) -> Process:
         while True:

@@ -106,6 +106,15 @@ class TrimmingView(Protocol):
     def state_to_restore(self, partition: Partition) -> Checkpoint | None:
         """Return the state from which a partition is restored."""
 
+    def begin_again(self, partition: Partition) -> None:
+        """Begin the slices of a partition that was restored."""
+
+    def forget_acks_of(self, receiver: Partition) -> None:
+        """Forget the acks of an incarnation that is over."""
+
+    def tables_of(self, partition: Partition) -> tuple[int, int, int]:
+        """Return the sizes of the slice tables of a partition."""
+
 
 class PlaneView(Protocol):
     """The plane, as tasks, outboxes, processors and sources see it."""

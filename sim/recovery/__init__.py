@@ -8,11 +8,17 @@ from sim.recovery.checkpoint import RestoreFromCheckpoint
 from sim.recovery.elastic_upstream_backup import ElasticUpstreamBackup
 from sim.recovery.empty import StartEmpty
 from sim.recovery.method import RecoveryMethod
+from sim.recovery.state_management import StateManagement
+from sim.recovery.synchronous_checkpoints import SynchronousCheckpoints
+from sim.recovery.upstream_backup import UpstreamBackup
 
 METHODS: Mapping[str, type[RecoveryMethod]] = {
     "none": StartEmpty,
     "checkpoint": RestoreFromCheckpoint,
+    "synchronous-checkpoints": SynchronousCheckpoints,
+    "state-management": StateManagement,
     "elastic-upstream-backup": ElasticUpstreamBackup,
+    "upstream-backup": UpstreamBackup,
     "acker": StartEmpty,
 }
 """The method of recovery for each `fault_tolerance.method` that is simulated."""

@@ -31,9 +31,9 @@ class RecoveryMethod(ABC):
     def __init__(self, state: StateOn[InstancePlane], hosts: HostChoice, replicas: Replicas) -> None:
         self.state, self.cluster, self.hosts, self.replicas = state, state.cluster, hosts, replicas
 
-    def lost(self, losses: Sequence[LostPartition]) -> Sequence[LostPartition]:
-        """Return all that has to be recovered when these partitions are lost."""
-        return losses
+    def rolled_back(self, losses: Sequence[LostPartition]) -> Sequence[int]:
+        """Return the live tasks that are killed, and whose partitions are lost as well, when these are."""
+        return []
 
     def host_for(self, partition: int) -> Choice:
         """Return the host that takes a lost partition, and why."""

@@ -38,7 +38,8 @@ class Job:
     levels: int = 0  # of acks that trim outputs, in place of checkpoints
     reading: str = "safe"  # what a checkpoint holds then
     stateless: tuple[str, ...] = ()  # operators that are maps then, with a task for each group
-    remote: bool = True  # checkpoints are in a remote store then
+    method: str = "checkpoint"  # of recovery, where they are
+    store: str = "nodes"  # of the checkpoints
 
     @property
     def dataflow(self) -> Dataflow:
@@ -89,7 +90,7 @@ def scenario_of(job: Job) -> Scenario:
         "workload": {name: workload for name, node in job.dataflow.items() if node.kind == SOURCE},
         "operators": operators,
         "hosts": {"h": {"count": job.hosts, "cpu": "dedicated"}},
-        "fault_tolerance": {"method": "checkpoint", "interval": "1 s"},
+        "fault_tolerance": {"method": job.method, "interval": "1 s", "store": job.store},
         "waves": dict.fromkeys(("prepare", "commit", "init"), "1 ms") if job.works else {},
     }
     if job.acks:
@@ -100,7 +101,7 @@ def scenario_of(job: Job) -> Scenario:
         raw["fault_tolerance"] = {
             "method": "elastic-upstream-backup",
             "interval": "1 s",
-            "store": "remote" if job.remote else "nodes",
+            "store": job.store,
             "trimming": {"levels": job.levels, "reading": job.reading},
         }
         raw["events"] = {"failure": NEVER_HAPPENS}

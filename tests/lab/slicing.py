@@ -108,7 +108,11 @@ def job_of(number: int) -> Job:
     levels = min(depth, draw.choice([1, 2, 2, 2, 3, 3]))
     tasks = sum(job.sources if node.kind == "source" else job.groups for node in job.dataflow.values())
     return replace(
-        job, stateless=stateless, levels=levels, hosts=tasks + draw.choice([1, 2]), remote=draw.random() < 0.7
+        job,
+        stateless=stateless,
+        levels=levels,
+        hosts=tasks + draw.choice([1, 2]),
+        store="remote" if draw.random() < 0.7 else "nodes",
     )
 
 
@@ -178,7 +182,7 @@ class Slicing:
         Slices end, states are saved and acks are sent three times, each of these kinds in an order of its own: acks
         from the sink up. After so many acks the host of the `victim` may die. When all is healed, steps come by age.
         """
-        job = Job(seed=1, stages=2, tuples=2, hosts=6, levels=2, stateless=stateless)
+        job = Job(seed=1, stages=2, tuples=2, hosts=6, levels=2, stateless=stateless, store="remote")
         one = cls(job, chooser, Random(0), tamper=tamper)
         one.healer = Listed(())
         *operators, sink = [one.lab.plane.instances()[number] for number in one.lab.saved_partitions]

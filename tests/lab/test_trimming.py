@@ -158,7 +158,7 @@ STAGES = ("stage0", "stage1", "stage2")
 
 def laboratory(levels: int, *stateless: str) -> Slicing:
     """Return one with three operators in a row, after the first tuples have gone through without acks."""
-    job = Job(seed=1, stages=3, tuples=2, hosts=7, levels=levels, stateless=stateless)
+    job = Job(seed=1, stages=3, tuples=2, hosts=7, levels=levels, stateless=stateless, store="remote")
     one = Slicing(job, Listed(()), Random(0))
     one._steps()
     return one

@@ -7,15 +7,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
+import networkx as nx
+
 from models import display, units
 from models.reliability.times import mostly_down
 from models.scenario.cluster import ExponentialFailures, ScheduledFailures
 from models.scenario.events import HostFailure, Rebalance
 from models.scenario.inputs import RunInputs
+from models.scenario.job import WindowState
 from models.scenario.scenario import Scenario
 from models.steady_state.checkpoint_traffic import Bottleneck, bottlenecks
 from models.steady_state.load import Load, expected_load
-from models.topology.layout import host_group_names, host_name, placement, spare_hosts, task_name
+from models.topology.layout import dataflow, host_group_names, host_name, placement, spare_hosts, task_name, tasks
 from models.validation_messages import path_text
 
 _MOST_NAMES = 5
@@ -161,10 +164,42 @@ def _of_failures(scenario: Scenario) -> Iterator[Advice]:
     method = scenario.fault_tolerance.method
     if scenario.fault_tolerance.takes_checkpoints and not fails and not scenario.migrates:
         yield Advice("fault_tolerance", "checkpoints are taken and nothing ever fails")
+    if method == "synchronous-checkpoints" and fails and scenario.fault_tolerance.store != "remote":
+        said = "a host that dies may hold the only checkpoint of a task that lives, and is rolled back; take remote"
+        yield Advice("fault_tolerance.store", said)
+    history = scenario.fault_tolerance.kept_history
+    if history is not None and fails:
+        for name, operator in scenario.operators.items():
+            ends_s = operator.state.length_s if isinstance(operator.state, WindowState) else math.inf
+            if operator.state is not None and ends_s > history.length_s:
+                said = f"the state of {name} is older than the history that is kept: a failure loses what is older"
+                yield Advice("fault_tolerance.history.length", said)
     if method == "none" and fails:
         yield Advice("fault_tolerance", "hosts fail and nothing is checkpointed: state is lost")
+    if fails:
+        yield from _of_adjacent_tasks(scenario)
     if method == "acker" and fails and any(operator.state for operator in scenario.operators.values()):
         yield Advice("fault_tolerance", "hosts fail and the acker saves no state: it begins anew, empty")
+
+
+def _of_adjacent_tasks(scenario: Scenario) -> Iterator[Advice]:
+    """Warn of a host whose failure takes more tasks one behind the other than the levels of acks survive."""
+    trimming = scenario.fault_tolerance.acked_slices
+    if trimming is None:
+        return
+    placed, operators = placement(scenario), dataflow(scenario)
+    on_host: dict[str, set[str]] = {}
+    for name, index in tasks(scenario):
+        if scenario.operators[name].kind not in ("source", "sink"):  # a log, and what is delivered, are not lost
+            on_host.setdefault(placed[task_name(name, index)], set()).add(name)
+    for host, names in on_host.items():
+        together = operators.subgraph(names)
+        longest = nx.dag_longest_path(together)
+        if len(longest) >= trimming.levels:
+            said = f"{host} has tasks of {' and '.join(longest)}, one behind the other: its failure loses them together"
+            need = f"; {trimming.levels} levels of acks survive {trimming.levels - 1}"
+            yield Advice("fault_tolerance.trimming.levels", said + need)
+            return
 
 
 def _of_repairs(scenario: Scenario) -> Iterator[Advice]:

@@ -44,6 +44,9 @@ def _of_tolerance(scenario: Scenario, broken: Collection[str]) -> Iterator[Input
         )
     yield from _of_acker(scenario, broken)
     yield from _of_trimming(scenario, broken)
+    if tolerance.history is not None and tolerance.kept_history is None:
+        rule = f"needs the method upstream-backup; fault_tolerance.method is {tolerance.method}"
+        yield InputFault("fault_tolerance.history", NO_VALUE, rule, 'write method = "upstream-backup"')
     if "waves" not in broken:
         yield from _of_waves(scenario)
     yield from _of_maintenance(scenario, broken)

@@ -75,8 +75,18 @@ def _busy(scenario: Scenario, inputs: RunInputs) -> _Busy:
 
 
 def _acks(scenario: Scenario, tuples_in: Mapping[str, float]) -> float:
-    """Return the bytes of all acks: one for each tuple that a task processes, and one for each root."""
-    acker = scenario.fault_tolerance.acking
+    """Return the bytes of all acks: one for each tuple that a task processes, and one for each root.
+
+    Of acks that trim, one for each pair of tasks in each round.
+    """
+    acker, trimming = scenario.fault_tolerance.acking, scenario.fault_tolerance.acked_slices
+    if trimming is not None:
+        pairs = sum(
+            operator.parallelism * scenario.operators[upstream].parallelism
+            for operator in scenario.operators.values()
+            for upstream in operator.inputs
+        )
+        return trimming.ack_bytes * pairs * (scenario.duration_s / trimming.every_s + 1)
     if acker is None:
         return 0.0
     size = acker.ack_bytes * sum(tuples_in.values())
@@ -187,7 +197,8 @@ def _of_links(scenario: Scenario, busy: _Busy) -> Iterator[InputFault]:
     too_many_acks = list(_of_acks(scenario, busy))
     yield from too_many_acks
     # Each host may send all acks; too many of them are told once, not at each link.
-    if acker is not None and acker.transport == "links" and not too_many_acks:
+    travels = scenario.fault_tolerance.trims_by_acks or (acker is not None and acker.transport == "links")
+    if travels and not too_many_acks:
         saved += busy.ack_bytes
     for name, group in scenario.hosts.items():
         sent = saved + sum(size for operator, size in busy.sent_bytes.items() if name in busy.hosts[operator])
@@ -210,6 +221,10 @@ def _of_links(scenario: Scenario, busy: _Busy) -> Iterator[InputFault]:
 def _of_acks(scenario: Scenario, busy: _Busy) -> Iterator[InputFault]:
     """Yield a fault of the size of acks: of their bytes, or of their time on the slowest link."""
     acker, slowest = scenario.fault_tolerance.acking, _slowest_link(scenario)
+    trimming = scenario.fault_tolerance.acked_slices
+    if trimming is not None and busy.ack_bytes > MOST_BYTES:
+        shown = units.show(trimming.ack_bytes, "B")
+        yield _too_many("fault_tolerance.trimming.ack", shown, "all acks have", busy.ack_bytes)
     if acker is None:
         return
     where, shown = "fault_tolerance.acker.ack", units.show(acker.ack_bytes, "B")

@@ -16,7 +16,15 @@ from models.validation_messages import path_text
 
 RULE = "not simulated yet"
 
-_METHODS = ("none", "checkpoint", "elastic-upstream-backup", "acker")
+_METHODS = (
+    "none",
+    "checkpoint",
+    "synchronous-checkpoints",
+    "state-management",
+    "elastic-upstream-backup",
+    "upstream-backup",
+    "acker",
+)
 
 
 def not_simulated(scenario: Scenario) -> list[InputFault]:
@@ -120,7 +128,7 @@ def _of_rescaling(scenario: Scenario, name: str, event: Rescale) -> list[tuple[s
 def _beside_moves(scenario: Scenario, path: str, what: str) -> list[tuple[str, object, str]]:
     """Return the faults beside moves: a protocol moves only what upstream keeps and what a checkpoint has."""
     found, tolerance = list[tuple[str, object, str]](), scenario.fault_tolerance
-    if tolerance.method != "checkpoint" or tolerance.guarantee == "at-most-once":
+    if tolerance.method not in ("checkpoint", "state-management") or tolerance.guarantee == "at-most-once":
         hint = "with fault_tolerance.method = checkpoint, at least once, it is: upstream keeps what is sent again"
         found.append((path, what, hint))
     return found
@@ -143,19 +151,17 @@ def _of_fault_tolerance(scenario: Scenario) -> list[tuple[str, object, str]]:
     found: list[tuple[str, object, str]] = []
     if tolerance.method not in _METHODS:
         found.append(("fault_tolerance.method", tolerance.method, f"{', '.join(_METHODS)} are"))
-    if tolerance.trims_by_acks:
+    if tolerance.trims_by_acks or tolerance.kept_history:
         found += _beside_trimming(scenario)
     if tolerance.method == "acker":
         found += _beside_acker(scenario)
-    if tolerance.takes_checkpoints and tolerance.store == "upstream":
-        found.append(("fault_tolerance.store", tolerance.store, "nodes and remote are"))
     if tolerance.takes_checkpoints and tolerance.copies > 1:
         found.append(("fault_tolerance.copies", tolerance.copies, "one copy is"))
     return found + _of_replicas(scenario)
 
 
 def _beside_trimming(scenario: Scenario) -> list[tuple[str, object, str]]:
-    """Return (path, value, hint) of what meets trimming by acks: the slices of a partition are those of one task."""
+    """Return (path, value, hint) of what meets trimming by acks or by age: what is kept is for one task."""
     hint, found = 'with fault_tolerance.method = "checkpoint" it is', list[tuple[str, object, str]]()
     for name, event in scenario.events.items():
         if isinstance(event, Rebalance):

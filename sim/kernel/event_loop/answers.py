@@ -147,9 +147,9 @@ class Answers(ABC):
         return rows[: verbs.sample(self.state, rows)]
 
     def buffers(self) -> np.ndarray:
-        """(task, taken, unsent, blocked_ns) of each live task."""
+        """(task, taken, unsent, blocked_ns, kept_bytes, unconfirmed, slices) of each live task."""
         self._now()
-        rows = np.zeros((int(self.state.cluster["tasks"]), 4), np.int64)
+        rows = np.zeros((int(self.state.cluster["tasks"]), 7), np.int64)
         return rows[: verbs.sample_buffers(self.state, rows)]
 
     def links(self) -> np.ndarray:

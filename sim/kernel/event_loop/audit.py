@@ -18,6 +18,7 @@ from sim.kernel.event_loop.channels import sent_to
 from sim.kernel.event_loop.codes import BROADCAST, NONE, TUPLE
 from sim.kernel.event_loop.hash_tables import slot_of
 from sim.kernel.event_loop.instances import stored_at
+from sim.kernel.event_loop.trimming import restorable
 from sim.kernel.event_loop.windows import window_id
 from sim.kernel.tools.audit_sums import by_sum
 from sim.kernel.tools.cache import allocating, kernel
@@ -242,7 +243,7 @@ def _final(state: State, partition: int) -> tuple[int, int]:
         return partition, u.applied
     if state.partitions[u.group].owner == partition and u.stored:
         return stored_at(state, partition), u.stored_count
-    return partition, 0
+    return partition, restorable(state, partition)
 
 
 @allocating

@@ -209,12 +209,12 @@ def forget_handed(state: State, partition: int) -> None:
 
 
 @kernel
-def save_kept(state: State, partition: int) -> None:
-    """The live outputs are part of the checkpoint that is under way from now on."""
+def save_kept(state: State, partition: int, outputs: bool) -> None:
+    """The live outputs are part of the checkpoint that is under way from now on, or no `outputs` are."""
     pair = state.partitions[partition].out_pair
     while pair != NONE:
         p = state.pairs[pair]
-        if p.live == NONE:
+        if p.live == NONE or not outputs:
             p.pending_begin = p.pending_end = 0
         else:
             p.pending_begin = p.live_seq

@@ -22,6 +22,7 @@ from sim.kernel.event_loop.codes import (
     STORED,
     TRIM,
     TRIMMED,
+    WRITTEN,
 )
 from sim.kernel.event_loop.events import next_control_number, next_mark, next_serial, push
 from sim.kernel.event_loop.fair_links import post
@@ -159,17 +160,18 @@ def take(state: State, partition: int, checkpoint_host: int) -> None:
     """Take a snapshot of the partition now, for that checkpoint host."""
     u = state.partitions[partition]
     op = state.operators[u.operator]
-    kept = u.kept_rows * op.bytes
+    outputs = not (state.extended and state.options.literal)
+    kept = u.kept_rows * op.bytes if outputs else 0
     full = state.options.always_full or not u.stored or u.stored_checkpoint_host != checkpoint_host
     # The size is fixed before the counters begin anew: what comes from now on belongs to the next checkpoint.
     whole = state_bytes(state, partition)
-    size = whole + kept if full else changed_bytes(state, partition) + u.new_kept_bytes
+    size = whole + kept if full else changed_bytes(state, partition) + (u.new_kept_bytes if outputs else 0)
     u.touched = 0
     u.epoch += 1
     u.at_snapshot = u.applied
     u.new_kept_bytes = 0
     u.saving = 1
-    save_kept(state, partition)
+    save_kept(state, partition, outputs)
     if state.extended:
         save_time(state, partition)
     host = state.tasks[u.task].host
@@ -195,20 +197,64 @@ def take(state: State, partition: int, checkpoint_host: int) -> None:
     t.partition = partition
     t.origin = u.task
     t.checkpoint_host = checkpoint_host
-    # The content is that of this instant in any case. Writing it occupies the task, ahead of its queue.
-    if op.serialise <= 0:
-        ship(state, made)
-        return
+    # The content is that of this instant in any case.
+    _write(state, made, whole)
+
+
+@kernel
+def _write(state: State, transfer: int, whole: int) -> None:
+    """Pause the task, whose state has `whole` bytes, and have the snapshot written, by the task or beside it."""
+    t = state.transfers[transfer]
+    serialise = state.operators[state.partitions[t.partition].operator].serialise
+    t.beside = 0
+    occupied = max(1, _rounded(1, t.bytes * _NS / serialise)) if serialise > 0 else 0
+    if state.extended:
+        if state.options.beside:
+            t.beside = occupied
+            occupied = 0
+        occupied += state.options.pause
+        if state.options.copy > 0:
+            occupied += _rounded(1, whole * _NS / state.options.copy)
+    if occupied > 0:
+        _occupy(state, transfer, occupied)
+    else:
+        written(state, transfer)
+
+
+@kernel
+def _occupy(state: State, transfer: int, ns: Any) -> None:
+    """Occupy the task with a snapshot for so long, ahead of its queue."""
+    task = state.transfers[transfer].origin
     visit = new_visit(state)
     e = state.visits[visit]
     e.kind = SNAPSHOT
-    e.id = made
-    e.created = max(1, np.int64(np.rint(size * _NS / op.serialise)))
-    e.ticket = ticket(state, host)
+    e.id = transfer
+    e.created = ns
+    e.ticket = ticket(state, state.tasks[task].host)
     e.wire = 0
     e.replayed = 0
-    put_in_front(state, visit, u.task)
-    dispatch(state, state.tasks[u.task].cores)
+    put_in_front(state, visit, task)
+    dispatch(state, state.tasks[task].cores)
+
+
+@kernel
+def written(state: State, transfer: int) -> None:
+    """The task goes on: send the snapshot, or let it be written beside the task."""
+    t = state.transfers[transfer]
+    if state.extended and t.beside > 0:
+        rank = MESSAGE + t.origin * RECEIVER + t.origin
+        push(state, state.clock.now + t.beside, rank, next_serial(state), WRITTEN, transfer)
+    else:
+        ship(state, transfer)
+
+
+@kernel
+def written_beside(state: State, transfer: int) -> None:
+    """Send a snapshot that was written beside its task, unless that has died."""
+    if state.tasks[state.transfers[transfer].origin].alive:
+        ship(state, transfer)
+    else:
+        free_transfer(state, transfer)
 
 
 @kernel
@@ -275,7 +321,8 @@ def stored(state: State, transfer: int) -> None:
             forget_stored(state, u.stored_from)
             forget_handed(state, partition)
         state.checkpoint_rows[t.row].stored = state.clock.now
-        trim_later(state, partition, t.count)
+        if not (state.extended and state.options.trims):  # else the next round of acks says what is saved
+            trim_later(state, partition, t.count)
         if state.extended and u.announced:
             u.announced = 0
             notify(state, TOLD_STORED + partition)

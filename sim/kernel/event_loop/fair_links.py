@@ -15,9 +15,21 @@ from __future__ import annotations
 import numpy as np
 
 from sim.clock import ARRIVAL, LINK, MESSAGE, RECEIVER
-from sim.kernel.event_loop.codes import ACK, ARRIVE, AT_REMOTE, BUNDLE, COME, DEPART, MARKED, NONE, REPLAY, STORED
+from sim.kernel.event_loop.codes import (
+    ACK,
+    ARRIVE,
+    AT_REMOTE,
+    BUNDLE,
+    COME,
+    CONFIRM,
+    DEPART,
+    MARKED,
+    NONE,
+    REPLAY,
+    STORED,
+)
 from sim.kernel.event_loop.events import next_serial, push
-from sim.kernel.event_loop.free_lists import free_transfer, free_visit
+from sim.kernel.event_loop.free_lists import free_confirmations, free_transfer, free_visit
 from sim.kernel.event_loop.hash_tables import slot_of
 from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
@@ -291,6 +303,8 @@ def _left(state: State, kind: int, ref: int, origin: int, receiver: int) -> None
         _note_arrival(state, ref, arrival)
     elif kind == ACK:
         state.visits[ref].key = state.clock.now
+    elif kind == CONFIRM:
+        state.confirmations[ref].departure = state.clock.now
     else:
         state.transfers[ref].departure = state.clock.now
     push(state, arrival, rank + receiver * RECEIVER + origin, next_serial(state), kind, ref)
@@ -317,6 +331,8 @@ def close_link(state: State, host: int) -> None:
             if _is_upload(state.parcels[p].kind):
                 ref = state.parcels[p].ref
                 free_transfer(state, ref)
+            elif state.parcels[p].kind == CONFIRM:
+                free_confirmations(state, state.parcels[p].ref)
             elif state.parcels[p].kind in (ACK, COME, MARKED):
                 ref = state.parcels[p].ref
                 free_visit(state, ref)
@@ -332,7 +348,9 @@ def close_link(state: State, host: int) -> None:
 def _has_tuples(state: State, number: int) -> bool:
     """Return whether the message is of tuples, not a watermark, an ack or one of a protocol."""
     kind = state.parcels[number].kind
-    return kind not in (ACK, MARKED) and (kind != COME or state.visits[state.parcels[number].ref].kind == BUNDLE)
+    return kind not in (ACK, CONFIRM, MARKED) and (
+        kind != COME or state.visits[state.parcels[number].ref].kind == BUNDLE
+    )
 
 
 @kernel

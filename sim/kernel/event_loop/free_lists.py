@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from sim.kernel.event_loop.codes import NONE
 from sim.kernel.tools.cache import inlined, kernel
 from sim.kernel.tools.pointer import State
 
@@ -25,9 +26,25 @@ TRANSFER = np.dtype(
         ("stored_bytes", "i8"),
         ("life", "i8"),
         ("row", "i8"),
+        ("beside", "i8"),  # time in which it is written beside its task
         ("partition", "i4"),
         ("origin", "i4"),
         ("checkpoint_host", "i4"),
+        ("next", "i4"),
+    ],
+    align=True,
+)
+
+
+# What an ack says of one pair: by level, how many of the first applied tuples the receiver confirms. The first
+# confirmation of an ack stands for the message.
+CONFIRMATION = np.dtype(
+    [
+        ("incarnation", "i8"),  # of the receiver
+        ("departure", "i8"),
+        ("origin", "i4"),
+        ("task", "i4"),
+        ("pair", "i4"),
         ("next", "i4"),
     ],
     align=True,
@@ -66,3 +83,24 @@ def free_transfer(state: State, transfer: Any) -> None:
     state.transfers[transfer].next = state.transfer_pool.free
     state.transfer_pool.free = transfer
     state.transfer_pool.left += 1
+
+
+@kernel
+def new_confirmation(state: State) -> int:
+    """Take a place for a confirmation."""
+    made = state.confirmation_pool.free
+    state.confirmation_pool.free = state.confirmations[made].next
+    state.confirmation_pool.left -= 1
+    return made
+
+
+@kernel
+def free_confirmations(state: State, first: Any) -> None:
+    """Give the places of all confirmations of an ack back."""
+    one = first
+    while one != NONE:
+        following = state.confirmations[one].next
+        state.confirmations[one].next = state.confirmation_pool.free
+        state.confirmation_pool.free = one
+        state.confirmation_pool.left += 1
+        one = following

@@ -181,7 +181,7 @@ def adopt(state: State, instance: int, partition: int) -> None:
         count = b.stored_count
         _copy(state, b.stored_from, True, count, instance)
     if not handed:
-        save_kept(state, instance)
+        save_kept(state, instance, True)
         store_kept(state, instance)
         if state.extended:
             save_time(state, instance)
@@ -230,7 +230,7 @@ def hand_down(state: State, instance: int, successor: int) -> bool:
     size = state_bytes(state, instance) + o.kept_rows * state.operators[o.operator].bytes
     if n.stored:
         forget_stored(state, successor)
-    save_kept(state, instance)
+    save_kept(state, instance, True)
     if state.extended:
         save_time(state, instance)
     n.stored = 1

@@ -17,9 +17,10 @@ from sim.kernel.event_loop.checkpoints import (
     at_remote,
     room_for_checkpoints,
     round_goes_on,
-    ship,
     stored,
     trim_now,
+    written,
+    written_beside,
 )
 from sim.kernel.event_loop.codes import (
     ACK,
@@ -28,6 +29,7 @@ from sim.kernel.event_loop.codes import (
     ASKED,
     AT_REMOTE,
     COME,
+    CONFIRM,
     CONTROL,
     CREATE,
     CREDIT,
@@ -45,15 +47,18 @@ from sim.kernel.event_loop.codes import (
     REFILL,
     REPLAY,
     ROUND,
+    SLICED,
     SNAPSHOT,
     STORED,
     TICK,
     TIMER,
     TOLD,
     TRIM,
+    TRIMMING,
     TUPLE,
     UNPAUSE,
     WORKED,
+    WRITTEN,
 )
 from sim.kernel.event_loop.counting import count_arrival, count_work
 from sim.kernel.event_loop.event_time import let_marks_pass, mark_arrives, mark_served, room_for_windows, tick, timer
@@ -89,6 +94,7 @@ from sim.kernel.event_loop.tasks import (
     ticket,
 )
 from sim.kernel.event_loop.timed_actions import act, needed, take_pending
+from sim.kernel.event_loop.trimming import ack_arrives, end_slices, round_of_acks, trim_history
 from sim.kernel.tools.cache import inlined, kernel
 from sim.kernel.tools.pointer import State
 
@@ -225,7 +231,7 @@ def advance(state: State, limit_time: int, limit_rank: int, limit_seq: int) -> i
                 if what == TUPLE:
                     complete(state, visit, task)
                 elif what == SNAPSHOT:
-                    ship(state, e.id)
+                    written(state, e.id)
                 if state.extended and what == MAIL:  # the listener is told of it, so its place is not free yet
                     take_in_hand(state, visit, task)
                 else:
@@ -259,8 +265,8 @@ def advance(state: State, limit_time: int, limit_rank: int, limit_seq: int) -> i
 
 
 @kernel
-def handle_rare_event(state: State, kind: int, ref: int, rank: int, time: int) -> None:
-    """An event of queues with bounds, links that are shared evenly, event time, roots, or actions of protocols."""
+def handle_rare_event(state: State, kind: int, ref: int, rank: int, time: int) -> None:  # noqa: PLR0912 - one switch
+    """An event of bounded queues, links that are shared evenly, event time, roots, slices, or actions of protocols."""
     if kind == CREDIT:
         credit(state, ref)
     elif kind == DEPART:
@@ -279,6 +285,17 @@ def handle_rare_event(state: State, kind: int, ref: int, rank: int, time: int) -
         root_done(state, ref)
     elif kind == ACK:
         ack_comes(state, ref)
+    elif kind == WRITTEN:
+        written_beside(state, ref)
+    elif kind == CONFIRM:
+        ack_arrives(state, ref)
+    elif kind == SLICED:
+        end_slices(state)
+    elif kind == TRIMMING:
+        if state.options.history > 0:
+            trim_history(state)
+        else:
+            round_of_acks(state)
     elif kind == COME:
         come(state, ref)
     elif kind == UNPAUSE:
@@ -297,6 +314,8 @@ def most_sent(state: State, kind: int, ref: int) -> int:
         need += (state.options.fan_out + 2) * state.visits[ref].ticket
     elif kind == ROUND:
         need += 2 * state.round_partitions.shape[0]
+    elif state.extended and kind == TRIMMING and state.options.trims:
+        need += 2 * state.tables.pairs
     elif state.extended and kind == TIMER:
         u = state.partitions[ref]
         need += state.options.fan_out * (state.heap[0].time // state.operators[u.operator].timer - u.ticks)
@@ -324,6 +343,10 @@ def room(state: State, need: int) -> bool:
         left = min(left, roots_for(state))
         if state.acking.covered:
             left = min(left, state.held_ack_pool.left)
+    if state.extended and state.options.trims:
+        left = min(left, state.confirmation_pool.left)
+        if state.slicing.most_open >= state.slicing.ring:
+            left = 0
     # A dispatch can drop all that waits; a second that is over makes up to seven rows of messages.
     drops = min(state.dropped_rows.shape[0] - state.drops.rows, state.notices.shape[0]) - state.visits.shape[0]
     if state.extended and state.event_time.keeps_tuples:

@@ -28,7 +28,7 @@ from sim.kernel.event_loop import (
 from sim.kernel.event_loop.acks import Acks
 from sim.kernel.event_loop.acting import Actions, Moves
 from sim.kernel.event_loop.answers import Answers
-from sim.kernel.event_loop.codes import ASKED, GROW, LIMIT, NONE, REFILL, ROUND, WORKED
+from sim.kernel.event_loop.codes import ASKED, GROW, LIMIT, NONE, REFILL, ROUND, SLICED, TRIMMING, WORKED
 from sim.kernel.event_loop.entities import CHECKPOINT, MESSAGE_ROW
 from sim.kernel.event_loop.parcels import Parcels
 from sim.kernel.event_loop.rules import RULE
@@ -119,6 +119,9 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Answers):
             made.acking["covered"] = plan.acker.acks == "covered"
             made.acking["over_links"] = plan.acker.transport == "links"
             made.ids["clean"] = 0  # a tuple may come twice from the start
+        if plan.trimming:
+            stateful = [plan.operators[operator].description.stateful for operator in cluster.partition_operator]
+            pools.with_slices(made, plan.trimming, np.array(stateful))
         made.remote_link["rate"] = plan.scenario.fault_tolerance.remote_bytes_per_s or 0.0
         return made
 
@@ -357,3 +360,20 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Answers):
             0,
         )
         self._clock.process(self._start(interval_ns + int(offsets_ns[0]), ROUND, 0))
+
+    def start_slices(self, every_ns: int) -> None:
+        """End a slice of each live partition at each multiple of this time."""
+        self._check_trims()
+        self.state.slicing["slice"] = every_ns
+        self._clock.process(self._start(every_ns, SLICED, 0))
+
+    def start_trimming(self, every_ns: int) -> None:
+        """Begin a round of acks, or look for what is old, at each multiple of this time."""
+        if self._plan.history is None:
+            self._check_trims()
+        self.state.slicing["every"] = every_ns
+        self._clock.process(self._start(every_ns, TRIMMING, 0))
+
+    def _check_trims(self) -> None:
+        if self._plan.trimming is None:
+            raise ValueError("the run does not trim by acks")

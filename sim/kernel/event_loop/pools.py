@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from models.units import to_ns
 from sim.clock import SERVICE
 from sim.kernel.event_loop import buffers, checkpoints, events, expiry, fair_links, hash_tables, roots
 from sim.kernel.event_loop.anchors import ANCHOR, HELD_ACK, HELD_ACKS, ROOT
@@ -14,17 +15,21 @@ from sim.kernel.event_loop.codes import NEVER, NONE
 from sim.kernel.event_loop.entities import CORES, SOURCE_ARRIVAL, VISIT
 from sim.kernel.event_loop.events import EVENT, OWN_EVENT, RING
 from sim.kernel.event_loop.fair_links import LANE, PARCEL
-from sim.kernel.event_loop.free_lists import TRANSFER
+from sim.kernel.event_loop.free_lists import CONFIRMATION, TRANSFER
 from sim.kernel.event_loop.hash_tables import KEY, PAIR, POSITION
 from sim.kernel.event_loop.service_times import TOGETHER
 from sim.kernel.event_loop.sharing import SERVICE_SHARE
+from sim.kernel.event_loop.trimming import ROUND_AT, SLICES
 from sim.kernel.tools.pointer import State, extended, records
 
 if TYPE_CHECKING:
+    from models.scenario.fault_tolerance import Trimming
     from sim.arrival_stream import ArrivalStream
 
 _START = 256
 _PART = 4
+_COUNTS = ("confirmed_counts", "slice_marks", "pair_marks", "confirmed", "confirmed_to", "acked")
+_RING = 16  # marks of a partition for which there is room at first
 _ROOTS = 4096  # that are emitted at least between two looks for those that are done
 
 push = events.push
@@ -59,6 +64,11 @@ def empty() -> dict[str, np.ndarray]:
         "anchors": np.zeros(0, ANCHOR),
         "held_acks": np.zeros(0, HELD_ACK),
         "acks_at": np.zeros(0, HELD_ACKS),
+        "confirmations": np.zeros(0, CONFIRMATION),
+        "slices": np.zeros(0, SLICES),
+        "rounds_at": np.zeros(0, ROUND_AT),
+        "acked_node": np.zeros(0, np.int32),
+        **{name: np.zeros(0, np.int64) for name in _COUNTS},
     }
 
 
@@ -120,6 +130,8 @@ def grown(state: State, need: int, burst: int = 0) -> None:
     if state.options["keeps_outputs"]:
         _more_nodes(state, sent)
         _more_pairs(state, sent)
+    if state.options["trims"]:
+        _more_slices(state, sent)
     if state.options["paced"] and state.services.shape[0] < state.visits.shape[0]:
         state.services = longer(state.services, state.visits.shape[0])
     _more_chunks(state, _chunks(state, need))
@@ -153,6 +165,50 @@ def _more_pairs(state: State, need: int) -> None:
         index = np.full(power(2 * pairs.shape[0]), NONE, np.int32)
         hash_tables.rehash_pairs(pairs, int(state.tables["pairs"]), index)
         state.pairs, state.pair_index = pairs, index
+
+
+def _more_slices(state: State, need: int) -> None:
+    """Make room for so many confirmations, and for the marks of the pairs that there are."""
+    levels = int(state.slicing["levels"])
+    more_places(state, "confirmation", need)
+    for name, items in (("confirmed_counts", state.confirmations), ("acked", state.pairs), ("acked_node", state.pairs)):
+        if getattr(state, name).shape[0] < levels * items.shape[0]:
+            setattr(state, name, longer(getattr(state, name), levels * items.shape[0]))
+    before = ring = int(state.slicing["ring"])
+    while ring <= state.slicing["most_open"]:
+        ring *= 2
+    if ring > before:
+        _widen(state, before, ring)
+    if state.pair_marks.shape[0] < ring * state.pairs.shape[0]:
+        state.pair_marks = longer(state.pair_marks, ring * state.pairs.shape[0])
+
+
+def _widen(state: State, before: int, ring: int) -> None:
+    """Give each ring of marks more places; a mark stands at its number modulo that of the places."""
+    partitions, pairs = state.partitions.shape[0], state.pairs.shape[0]
+    slice_marks = state.slice_marks.reshape(-1, before)
+    pair_marks = state.pair_marks[: pairs * before].reshape(-1, before)
+    wider, wider_pairs = np.zeros((partitions, ring), np.int64), np.zeros((pairs, ring), np.int64)
+    for partition in range(partitions):
+        numbers = np.arange(int(state.slices["first"][partition]), int(state.slices["end"][partition]))
+        wider[partition, numbers % ring] = slice_marks[partition, numbers % before]
+    for pair in range(int(state.tables["pairs"])):
+        sender = int(state.pairs["sender"][pair])
+        numbers = np.arange(int(state.slices["first"][sender]), int(state.slices["end"][sender]))
+        wider_pairs[pair, numbers % ring] = pair_marks[pair, numbers % before]
+    state.slice_marks, state.pair_marks = wider.reshape(-1), wider_pairs.reshape(-1)
+    state.slicing["ring"] = ring
+
+
+def with_slices(state: State, description: Trimming, stateful: np.ndarray) -> None:
+    """Begin to trim by acks; `stateful` (n_partitions,) says which partitions have a state."""
+    slicing, partitions = state.slicing, state.partitions.shape[0]
+    slicing["levels"], slicing["bytes"] = description.levels, round(description.ack_bytes)
+    slicing["ring"], slicing["work"] = _RING, to_ns(description.work_s)
+    state.slices = np.zeros(partitions, SLICES)
+    state.slices["stateful"] = stateful
+    state.slice_marks = np.zeros(partitions * _RING, np.int64)
+    state.confirmed, state.confirmed_to = (np.zeros(partitions * description.levels, np.int64) for _ in range(2))
 
 
 def _more_roots(state: State, need: int) -> None:
@@ -284,6 +340,8 @@ def with_task(state: State, task: int) -> None:
         before = state.acks_at.shape[0]
         state.acks_at = longer(state.acks_at, task + 1)
         state.acks_at["first"][before:] = state.acks_at["last"][before:] = NONE
+    if state.options["trims"] and task >= state.rounds_at.shape[0]:
+        state.rounds_at = longer(state.rounds_at, task + 1)
     if task >= state.own.shape[0]:
         _more_own(state, task + 1)
 

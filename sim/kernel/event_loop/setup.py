@@ -161,6 +161,9 @@ OPTIONS = np.dtype(
         ("fan_out", "i8"),  # most tuples that one service can send
         ("warmup", "i8"),
         ("duplicate_ns", "i8"),  # time that dropping a duplicate takes
+        ("pause", "i8"),  # of a task, by each checkpoint
+        ("copy", "f8"),  # bytes of its state per second in that pause, 0: costs nothing
+        ("beside", "u1"),  # snapshots are written beside their tasks
         ("drops_duplicates", "u1"),
         ("keeps_outputs", "u1"),  # for replay
         ("logs_ids", "u1"),  # of applied tuples: a host may fail
@@ -173,6 +176,9 @@ OPTIONS = np.dtype(
         ("special", "u1"),  # bounded queues, fair links, or partitions that are muted or have further instances
         ("counts_load", "u1"),  # what each partition does is counted
         ("acks", "u1"),  # there is an acker
+        ("history", "i8"),  # outputs are kept for that time; 0: that is not what trims them
+        ("trims", "u1"),  # rounds of acks trim outputs,
+        ("literal", "u1"),  # and checkpoints hold none
     ],
     align=True,
 )
@@ -189,12 +195,21 @@ def options(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarr
         plan.may_fail,
     )
     made["duplicate_ns"] = plan.duplicate_ns
+    costs = tolerance.snapshots
+    made["pause"], made["copy"], made["beside"] = (
+        to_ns(costs.pause_s),
+        costs.copy_bytes_per_s or 0.0,
+        costs.mode == "asynchronous",
+    )
     once = plan.drops_duplicates and not has_event_time(plan)
     made["forgets_ids"] = plan.may_fail and (once or plan.acker is not None)
     made["always_full"], made["remote_store"] = tolerance.kind == "full", tolerance.store == "remote"
     made["paced"] = any(group.cpu == "processor-sharing" for group in plan.host_groups)
     made["bounded"], made["fair"], made["special"] = plan.bounded, plan.fair, plan.bounded or plan.fair
     made["counts_load"], made["acks"] = plan.counts_load, plan.acker is not None
+    made["history"] = to_ns(plan.history.length_s) if plan.history else 0
+    if plan.trimming:
+        made["trims"], made["literal"] = True, plan.trimming.reading == "literal"
     most = 1
     for index, operator in enumerate(operators):
         own = edges[operator["first_edge"] : operator["first_edge"] + operator["edges"]]
@@ -208,10 +223,18 @@ def options(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarr
 def needs_more(plan: RunPlan) -> bool:
     """Return whether the run has more than tuples that are served first come first served, and their checkpoints.
 
-    Counting what each key group does is more, too, and so is an acker.
+    Counting what each key group does is more, too, and so are an acker and outputs that acks trim.
     """
     sharing = any(group.cpu == "processor-sharing" or group.load is not None for group in plan.host_groups)
-    more = plan.counts_load or plan.bounded or plan.fair or plan.acker is not None
+    costs = plan.scenario.fault_tolerance.snapshots.cost
+    more = (
+        costs
+        or plan.counts_load
+        or plan.bounded
+        or plan.fair
+        or plan.acker is not None
+        or bool(plan.trimming or plan.history)
+    )
     return sharing or more or has_event_time(plan)
 
 

@@ -30,7 +30,7 @@ from sim.kernel.event_loop.entities import (
 )
 from sim.kernel.event_loop.events import CLOCK, EVENT, OWN_EVENT, QUEUE
 from sim.kernel.event_loop.fair_links import FAIR_LINKS, LANE, PARCEL
-from sim.kernel.event_loop.free_lists import POOL, TRANSFER
+from sim.kernel.event_loop.free_lists import CONFIRMATION, POOL, TRANSFER
 from sim.kernel.event_loop.hash_tables import KEY, PAIR, POSITION, TABLES
 from sim.kernel.event_loop.loop import REQUESTS, ROOM
 from sim.kernel.event_loop.notices import TOLD
@@ -41,6 +41,7 @@ from sim.kernel.event_loop.setup import OPTIONS
 from sim.kernel.event_loop.sharing import SERVICE_SHARE
 from sim.kernel.event_loop.tasks import DROPPED, DROPS
 from sim.kernel.event_loop.timed_actions import ACTIONS, TIMED
+from sim.kernel.event_loop.trimming import ROUND_AT, SLICES, SLICING
 from sim.kernel.event_loop.verbs import CLUSTER
 from sim.kernel.event_loop.windows import CELL, CHANNEL, EVENT_TIME, NOTE, PANE
 from sim.kernel.tools.draws import OPERATOR_DRAWS
@@ -125,6 +126,22 @@ ROOMS = (
     Room("timed_actions", {"actions": ACTIONS}, {"timed": TIMED}),
     Room("roots", {"root_pool": POOL, "held_ack_pool": POOL, "acking": ACKING}, {"roots": ROOT, "pending": PENDING}),
     Room("anchors", arrays={"anchors": ANCHOR, "held_acks": HELD_ACK, "acks_at": HELD_ACKS}),
+    Room(
+        "trimming",
+        {"confirmation_pool": POOL, "slicing": SLICING},
+        {
+            "confirmations": CONFIRMATION,
+            "confirmed_counts": _i8,  # by confirmation, by level
+            "slices": SLICES,
+            "slice_marks": _i8,  # by partition, a ring: applied tuples at the end of a slice
+            "pair_marks": _i8,  # by pair, a ring: the number of its next output then
+            "confirmed": _i8,  # by partition, by level: so many of the first applied tuples
+            "confirmed_to": _i8,  # and marks up to this number
+            "acked": _i8,  # by pair, by level: outputs up to this number
+            "acked_node": _i4,  # and the last of them, where it is not trimmed
+            "rounds_at": ROUND_AT,  # by task
+        },
+    ),
     Room("source_events", arrays={"sources": SOURCE}),
     Room("pools", arrays={"arrivals": SOURCE_ARRIVAL}),
 )
@@ -180,6 +197,7 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
         "loop",
         "restoring",
         "tasks",
+        "trimming",
         "verbs",
         "windows",
     ),
@@ -188,7 +206,7 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
     "heap": ("sharing",),  # where the pace of a host changes for the first time the ends of its services are void
     "own": ("sharing",),
     "room": ("event_time", "tasks"),  # windows say what they need; a drop takes room that was not counted
-    "pairs": ("buffers", "instances"),  # found by hashing, filled, and copied where a state is handed down
+    "pairs": ("buffers", "instances", "trimming"),  # found by hashing, filled, and copied where a state is handed down
     "cluster": ("instances",),  # one more instance
     "transfers": ("fair_links", "free_lists"),  # when it left a link that is shared evenly
     "channels": ("restoring",),  # checkpoints save event time
@@ -201,6 +219,8 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
     "anchors": ("carrying", "expiry", "roots"),
     "held_acks": ("roots",),
     "acks_at": ("expiry", "roots"),
+    "confirmation_pool": ("free_lists",),
+    "confirmations": ("fair_links", "free_lists"),  # when it left a link that is shared evenly
 }
 
 RECORDS = records_of(ROOMS)

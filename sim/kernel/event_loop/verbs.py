@@ -18,6 +18,7 @@ from sim.kernel.event_loop.roots import lose_acks
 from sim.kernel.event_loop.rules import ANY, beside, rules_without, without_rules
 from sim.kernel.event_loop.sharing import forget_services, stop, used
 from sim.kernel.event_loop.tasks import death, dispatch, drop, drop_bundle, note_turn, put_in_front, ticket
+from sim.kernel.event_loop.trimming import begin_again, forget_acks_of, has_slices, restorable
 from sim.kernel.event_loop.windows import NEVER_ENDS
 from sim.kernel.tools.cache import allocating, kernel
 from sim.kernel.tools.pointer import State
@@ -257,13 +258,15 @@ def assign(state: State, partition: int, task: int) -> None:
     u.replay_task = task
     u.replay_pending = 0
     u.replayed_at = NONE
+    if state.extended and state.options.trims:
+        forget_acks_of(state, partition)
 
 
 @kernel
 def install(state: State, partition: int) -> int:
     """The state of the stored checkpoint, or none; how many tuples are missing that upstream may have forgotten."""
     u = state.partitions[partition]
-    count = u.stored_count if u.stored else 0
+    count = restorable(state, partition)
     missing = max(0, u.trimmed - count)
     u.trimmed = min(u.trimmed, count)
     if state.extended and u.stored and u.stored_from != NONE:
@@ -277,6 +280,8 @@ def install(state: State, partition: int) -> int:
     restore_kept(state, partition)
     if state.extended:
         restore_time(state, partition, count)
+        if state.options.trims:
+            begin_again(state, partition)
     return missing
 
 
@@ -396,7 +401,18 @@ def cpu(state: State, rows: np.ndarray) -> int:
 
 @kernel
 def sample_buffers(state: State, rows: np.ndarray) -> int:
-    """Return rows (task, taken, unsent, blocked) of the live tasks; how many."""
+    """Return rows (task, taken, unsent, blocked, kept bytes, unconfirmed, slices) of the live tasks; how many."""
+    for task in range(state.cluster.tasks):
+        rows[task, 4] = rows[task, 5] = rows[task, 6] = 0
+    for partition in range(state.partitions.shape[0]):
+        u = state.partitions[partition]
+        if u.task == NONE:
+            continue
+        rows[u.task, 4] += u.kept_rows * state.operators[u.operator].bytes
+        if state.options.trims and u.live and has_slices(state, partition):
+            levels, s = state.slicing.levels, state.slices[partition]
+            rows[u.task, 5] += u.applied - state.confirmed[(partition + 1) * levels - 1]
+            rows[u.task, 6] += s.end - s.first
     n = 0
     for task in range(state.cluster.tasks):
         t = state.tasks[task]
@@ -405,6 +421,8 @@ def sample_buffers(state: State, rows: np.ndarray) -> int:
             rows[n, 1] = t.taken if t.places > 0 else 0
             rows[n, 2] = t.unsent_n
             rows[n, 3] = t.blocked + (state.clock.now - t.blocked_since if t.unsent_head != NONE else 0)
+            for column in range(4, 7):
+                rows[n, column] = rows[task, column]
             n += 1
     return n
 

@@ -19,7 +19,10 @@ def test_it_is_counted_after_the_warm_up_over_all_replications(make):
     rows = [(at * S, 0, 0, 1, max(0, at - 6) * S // 2) for at in range(1, 11)]  # the source waits half of the last 4 s
     rows += [(at * S, 1, 4 if at == 1 else 2, 0, 0) for at in range(1, 11)]
     lag = [(at * S, 0, 100 if at == 1 else at) for at in range(1, 11)]
-    held = backpressure(bounded(make), [make.records(buffers=rows, lag=lag), make.records(1, lag=[(5 * S, 0, 0)])])
+    held = backpressure(
+        bounded(make),
+        [make.records(buffers=[(*row, 0, 0, 0) for row in rows], lag=lag), make.records(1, lag=[(5 * S, 0, 0)])],
+    )
     assert list(held) == ["in", "count"]
     source, count = held["in"], held["count"]
     assert (source.places, source.fullest, source.held_back, source.lag_max) == (None, None, 2 / 8, 10)

@@ -9,6 +9,7 @@ from analysis.runs.timelines import (
     _growth,
     fullest_queues,
     held_back,
+    kept_bytes,
     lags,
     latency_bin_parts,
     latency_timeline,
@@ -101,8 +102,13 @@ def test_lags_are_those_of_the_sources(make):
     assert (line.names, line.at_ns.tolist(), line.values.tolist()) == (("in",), [S, 2 * S], [[4, 7]])
 
 
+def unkept(*rows):
+    """Rows of `buffers` of tasks that keep no outputs."""
+    return [(*row, 0, 0, 0) for row in rows]
+
+
 def test_the_fullest_queue_is_that_of_the_task_with_the_most_taken(make):
-    one = make.records(buffers=[(S, 1, 3, 0, 0), (S, 2, 5, 0, 0), (S, 3, 9, 0, 0), (2 * S, 1, 10, 0, 0)])
+    one = make.records(buffers=unkept((S, 1, 3, 0, 0), (S, 2, 5, 0, 0), (S, 3, 9, 0, 0), (2 * S, 1, 10, 0, 0)))
     line = fullest_queues(one, [None, 10, None])
     assert (line.names, line.values.tolist()) == (("count",), [[0.5, 1.0]])
 
@@ -110,8 +116,24 @@ def test_the_fullest_queue_is_that_of_the_task_with_the_most_taken(make):
 def test_what_is_held_back_is_the_growth_since_the_sample_before_and_the_mean_over_tasks(make):
     rows = [(S, 0, 0, 0, 0), (S, 1, 0, 1, S // 2), (S, 2, 0, 0, 0)]
     rows += [(3 * S, 0, 0, 0, 0), (3 * S, 1, 0, 1, S // 2 + S), (3 * S, 2, 0, 0, 0)]
-    line = held_back(make.records(buffers=rows))
+    line = held_back(make.records(buffers=unkept(*rows)))
     assert (line.names, line.at_ns.tolist(), line.values.tolist()) == (("count",), [0, S], [[0.25, 0.25]])
+
+
+def test_kept_outputs_are_summed_over_the_tasks_of_an_operator(make):
+    rows = [
+        (S, 0, 0, 0, 0, 100, 0, 0),
+        (S, 1, 0, 0, 0, 20, 3, 1),
+        (S, 2, 0, 0, 0, 30, 0, 0),
+        (2 * S, 1, 0, 0, 0, 7, 0, 0),
+    ]
+    line = kept_bytes(make.records(buffers=rows))
+    assert line.names == make.records().operators
+    owners = make.records().task_operator[:3]
+    goal = [[0, 0] for _ in line.names]
+    for second, task, size in ((0, 0, 100), (0, 1, 20), (0, 2, 30), (1, 1, 7)):
+        goal[owners[task]][second] += size
+    assert (line.at_ns.tolist(), line.values.tolist()) == ([S, 2 * S], goal)
 
 
 def test_without_bounded_queues_nothing_was_held_back(make):

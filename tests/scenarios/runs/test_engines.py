@@ -26,6 +26,7 @@ SHORT = {
     "mm1": ["duration=20 s", *ONCE],
     **{f"rebalance-{name}": MOVED for name in ("diamond", "grid", "linear", "star", "traffic")},
     "rebalance-chain-50": [*MOVED, "duration=100 s"],
+    "recovery-shootout": ["sweep={}", "duration=30 s", "events.crash.at=22 s", "workload.sentences.rate=200 /s", *ONCE],
     "tiny-sweep": ONCE,
     "user-rebalance": [*MOVED, "duration=30 s", "workload.views.rate=200 /s", "workload.clicks.rate=50 /s"],
     "windowed-join": ["duration=30 s", *ONCE],

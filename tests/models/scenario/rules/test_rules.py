@@ -37,6 +37,7 @@ LONE_SOURCE = {"kind": "source"}
 MIGRATE = {"kind": "migrate", "at": "1 min", "operator": "count", "key_group": 3, "host": "worker-0"}
 REBALANCE = {"kind": "rebalance", "at": "1 min", "hosts": ["worker"]}
 ACKER = {"method": "acker", "guarantee": "at-least-once"}
+TRIMS = {"method": "elastic-upstream-backup"}
 WAVES: dict[str, Any] = {"waves": {"interval": "30 s"}, "fault_tolerance": ACKER}
 RESCALE = {"kind": "rescale", "at": "1 min", "operator": "count", "parallelism": 4}
 
@@ -494,12 +495,15 @@ def test_a_sweep_value_that_makes_an_impossible_scenario_is_a_fault() -> None:
 # changes, the paths that are not simulated yet
 LATER: list[tuple[dict[str, object], list[str]]] = [
     ({"fault_tolerance/method": "active-replication"}, ["fault_tolerance.method"]),
-    ({"fault_tolerance/method": "upstream-backup"}, ["fault_tolerance.method"]),
+    ({"fault_tolerance/method": "active-replication"}, ["fault_tolerance.method"]),
     ({"fault_tolerance": ACKER | {"acker": {"acks": "covered"}}}, ["fault_tolerance.acker.acks"]),
     ({"fault_tolerance": ACKER, "operators/count/buffer": 5}, ["operators.count.buffer"]),
     ({"fault_tolerance": ACKER, "events/move": MIGRATE}, ["events.move.kind"]),
     ({"fault_tolerance": ACKER, "elasticity": {"policy": "threshold"}}, ["elasticity.policy"]),
-    ({"fault_tolerance/store": "upstream"}, ["fault_tolerance.store"]),
+    ({"fault_tolerance": TRIMS, "events/move": MIGRATE}, ["events.move.kind"]),
+    ({"fault_tolerance": TRIMS, "elasticity": {"policy": "threshold"}}, ["elasticity.policy"]),
+    ({"fault_tolerance": TRIMS | {"guarantee": "at-least-once"}}, ["fault_tolerance.guarantee"]),
+    ({"fault_tolerance": TRIMS | {"maintenance": {}}}, ["fault_tolerance.maintenance"]),
     ({"fault_tolerance/copies": 2}, ["fault_tolerance.copies"]),
     ({"elasticity": {"policy": "threshold", "protocol": "teleport"}}, ["elasticity.protocol"]),
     ({"elasticity": {"policy": "threshold"}, "fault_tolerance": {"method": "none"}}, ["elasticity.policy"]),

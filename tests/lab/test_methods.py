@@ -1,0 +1,63 @@
+"""Methods of recovery that restore from checkpoints, under every order of steps and crashes that a scheduler finds.
+
+`state-management` beside moves, as `checkpoint` in `test_schedules.py`; `synchronous-checkpoints` without moves, with a
+store that outlives every host, and hosts that die at any step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from lab.campaigns import drawn, drawn_shaped
+from lab.laboratory import Laboratory
+from lab.schedule import Schedule, run
+from sim.control.crash import CrashCoordinator
+
+SEEDS = 300  # of each method
+MORE = range(SEEDS, 5_000)
+
+
+def schedule(method: str, seed: int) -> Schedule:
+    """The schedule of a seed: chains and other shapes by turns."""
+    found = (drawn if seed % 2 else drawn_shaped)("cpa", seed)
+    if method == "state-management":
+        return replace(found, job=replace(found.job, method=method))
+    crashes = tuple(replace(crash, role="any", after=0) for crash in found.crashes)
+    job = replace(found.job, method=method, store="remote")
+    return replace(found, job=job, moves=(), crashes=crashes)
+
+
+def campaign(method: str, seeds: Iterable[int]) -> None:
+    """Run these schedules: no one may be at fault."""
+    for seed in seeds:
+        assert run(schedule(method, seed)).faults == [], seed
+
+
+@pytest.mark.parametrize("method", ["state-management", "synchronous-checkpoints"])
+def test_nothing_is_lost_or_done_twice_whatever_comes_next(method: str) -> None:
+    campaign(method, range(SEEDS))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["state-management", "synchronous-checkpoints"])
+def test_nothing_is_lost_or_done_twice_in_many_schedules(method: str) -> None:
+    campaign(method, MORE)
+
+
+def test_tasks_that_are_killed_and_not_recovered_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    roll_back = CrashCoordinator._roll_back
+    monkeypatch.setattr(CrashCoordinator, "_roll_back", lambda self, losses: [*roll_back(self, losses)][:0])
+    assert any(run(schedule("synchronous-checkpoints", seed)).faults for seed in range(20))
+
+
+def test_the_whole_job_is_rolled_back() -> None:
+    found = schedule("synchronous-checkpoints", 9)
+    assert found.crashes
+    labs: list[Laboratory] = []
+    run(found, tamper=labs.append)
+    (lab,) = labs
+    restored = {recovery.partition for recovery in lab.recoveries.all}
+    assert restored == set(range(len(lab.cluster.partition_task)))

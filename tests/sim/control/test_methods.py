@@ -1,0 +1,100 @@
+"""Methods of recovery that restore from checkpoints: whom they take down, and where what is lost comes back."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from seeds import sample
+from small_jobs import random_job, scenario, storm
+from test_planes import differences, on_both
+from test_recovery import check_job
+
+from models.records.tables import RunRecords
+from sim.engine import simulate
+from sim.kernel.event_loop.plane import CompiledPlane
+from sim.plain.plane import PlainPlane
+
+NS = 10**9
+METHODS = ("synchronous-checkpoints", "state-management")
+
+
+def job(method: str, host: int) -> dict[str, Any]:
+    """src on h-0, 6 key groups of sum by turns on h-1 and h-2, out on h-3, nothing on h-4 and h-5; a host dies."""
+    return {
+        "duration": "10 s",
+        "workload": {"src": {"rate": "50 /s", "keys": {"distribution": "uniform", "count": 60}}},
+        "operators": {
+            "src": {"kind": "source"},
+            "sum": {
+                "kind": "aggregate",
+                "inputs": {"src": "key"},
+                "parallelism": 2,
+                "key_groups": 6,
+                "service": {"distribution": "deterministic", "value": "1 ms"},
+                "state": {"model": "per-key", "bytes": "100 B"},
+            },
+            "out": {"kind": "sink", "inputs": {"sum": "shuffle"}},
+        },
+        "hosts": {"h": {"count": 6}},
+        "placement": {"tasks": {"src-0": "h-0", "sum-0": "h-1", "sum-1": "h-2", "out-0": "h-3"}},
+        "fault_tolerance": {"method": method, "interval": "1 s", "store": "remote"},
+        "detector": {"heartbeat": "200 ms", "timeout": "300 ms"},
+        "events": {"dies": {"at": "5050 ms", "kind": "host-failure", "host": f"h-{host}"}},
+    }
+
+
+def rows(raw: dict[str, Any]) -> RunRecords:
+    """The rows, which both planes make."""
+    found = simulate(scenario(raw), plane=CompiledPlane)
+    assert differences(simulate(scenario(raw), plane=PlainPlane), found) == []
+    assert found.tables["ledger"]["lost"].tolist() == [0, 0]
+    assert found.tables["ledger"]["duplicated"].tolist() == [0, 0]
+    return found
+
+
+def targets(records: RunRecords) -> dict[tuple[int, int], int]:
+    """(operator, key group) -> where it resumed."""
+    table = records.tables["recoveries"]
+    columns = (table[name].tolist() for name in ("operator", "key_group", "target"))
+    return {(operator, group): target for operator, group, target in zip(*columns, strict=True)}
+
+
+def test_synchronous_checkpoints_roll_the_whole_job_back() -> None:
+    found = rows(job("synchronous-checkpoints", 1))
+    # What was on h-1 goes to the least used hosts. All else is killed, and comes back where it was.
+    resumed = targets(found)
+    assert {resumed[0, 0], resumed[2, 0]} == {0, 3}
+    assert [resumed[1, group] for group in (1, 3, 5)] == [2, 2, 2]
+    assert {resumed[1, group] for group in (0, 2, 4)} == {4, 5, 0}
+    detected = set(found.tables["recoveries"]["detected_ns"].tolist())
+    assert detected == {5_300_000_000}
+    assert set(found.tables["dropped"]["reason"].tolist()) <= {"crash", "kill", "duplicate"}
+    # Nobody answers from the failure, or its detection, on: each partition has an outage.
+    assert found.tables["outages"]["operator"].size == 8
+
+
+def test_a_job_that_is_rolled_back_starts_all_its_tasks_anew() -> None:
+    restart = {"distribution": "deterministic", "value": "700 ms"}
+    found = rows(job("synchronous-checkpoints", 1) | {"recovery": {"restart": restart}})
+    assert set(found.tables["recoveries"]["started_ns"].tolist()) == {6_000_000_000}
+    deliveries = found.tables["deliveries"]["delivered_ns"]
+    assert not ((deliveries > 5_300_000_000) & (deliveries < 6_000_000_000)).any()
+
+
+def test_state_management_divides_lost_key_groups_among_hosts() -> None:
+    found = rows(job("state-management", 1))
+    resumed = targets(found)
+    assert set(resumed) == {(1, 0), (1, 2), (1, 4)}
+    assert set(resumed.values()) == {4, 5, 0}
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("seed", sample(8, 200))
+def test_exactly_once_holds_whatever_dies(method: str, seed: int) -> None:
+    draw = Random(f"{method} {seed}")
+    make = storm if seed % 3 == 0 else random_job
+    raw = make(draw, fault_tolerance={"method": method, "guarantee": "exactly-once"})
+    assert check_job(raw, "exactly-once", (3 * NS,))
+    assert on_both(raw) == []

@@ -1,0 +1,323 @@
+"""Trimming by acks: what is kept when, who sends acks, and what survives which failures. Instants worked out by hand.
+
+All jobs are chains of single tasks, each on a host of its own.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_jobs import scenario, simulate
+from test_planes import differences
+
+from models.records.tables import RunRecords
+from models.scenario.inputs import RunInputs
+from models.scenario.rules import faults
+from models.scenario.rules.support import not_simulated
+from models.scenario.scenario import Scenario
+from scenarios.planning.checkpoints import checkpoint_hosts_of
+from sim.kernel.event_loop.plane import CompiledPlane
+from sim.plain.plane import PlainPlane
+
+MS, S = 10**6, 10**9
+SERVICE = {"distribution": "deterministic", "value": "1 ms"}
+STATE = {"model": "per-tuple", "bytes": "1 B"}
+TRIMMING = {"slice": "1 s", "every": "1 s"}
+
+
+def chain(states: str, duration: str = "8 s", **tolerance: Any) -> dict[str, Any]:
+    """Keys of src -> a -> b -> ... -> out: a letter for each inner operator, in upper case with a state."""
+    raw: dict[str, Any] = {
+        "duration": duration,
+        "workload": {"src": {"rate": "10 /s", "arrivals": "deterministic"}},
+        "operators": {"src": {"kind": "source"}},
+        "hosts": {"h": {"count": len(states) + 3}},
+        "network": {"latency": "0 s"},
+        "placement": {"tasks": {"src-0": "h-0"}},
+        "detector": {"heartbeat": "200 ms", "timeout": "300 ms"},
+        "fault_tolerance": {
+            "method": "elastic-upstream-backup",
+            "interval": "2 s",
+            "store": "remote",
+            "trimming": TRIMMING,
+            **tolerance,
+        },
+    }
+    above = "src"
+    for place, letter in enumerate(states):
+        name = letter.lower()
+        raw["operators"][name] = {"kind": "map", "inputs": {above: "shuffle"}, "service": SERVICE}
+        if letter.isupper():
+            raw["operators"][name]["state"] = STATE
+        raw["placement"]["tasks"][f"{name}-0"] = f"h-{place + 1}"
+        above = name
+    raw["operators"]["out"] = {"kind": "sink", "inputs": {above: "shuffle"}}
+    raw["placement"]["tasks"]["out-0"] = f"h-{len(states) + 1}"
+    return raw
+
+
+def dies(at: str, *hosts: int) -> dict[str, Any]:
+    """Events: these hosts die at an instant."""
+    return {f"dies{host}": {"at": at, "kind": "host-failure", "host": f"h-{host}"} for host in hosts}
+
+
+def arrivals(records: RunRecords) -> list[int]:
+    """When the source emitted [ns]."""
+    visits = records.tables["visits"]
+    return [int(at) for at in visits["arrival_ns"][visits["operator"] == 0]]
+
+
+def kept(records: RunRecords, task: int) -> dict[int, int]:
+    """Outputs that a task keeps, by second of the sample."""
+    rows = records.tables["samples"]
+    own = rows["task"] == task
+    return dict(zip((rows["at_ns"][own] // S).tolist(), rows["buffered"][own].tolist(), strict=True))
+
+
+def lost(records: RunRecords) -> list[int]:
+    """Tuples that are lost, by operator from the first behind the source."""
+    found: list[int] = records.tables["ledger"]["lost"].tolist()
+    return found
+
+
+def test_upstream_trims_what_the_receivers_of_the_receiver_have_processed() -> None:
+    found = simulate(scenario(chain("aB")))
+    emitted = arrivals(found)
+    # A slice that ends at k s is confirmed by b in the round at k s, so that a acknowledges it in the next one.
+    for second, count in kept(found, 0).items():
+        confirmed = sum(at + 1 * MS < (second - 2) * S for at in emitted)
+        assert count == sum(at < second * S for at in emitted) - confirmed, second
+
+
+def test_a_task_with_a_state_waits_for_the_checkpoint() -> None:
+    found = simulate(scenario(chain("aB")))
+    emitted = arrivals(found)
+    for second, count in kept(found, 1).items():
+        # The round before had the checkpoint of the last even second before it; b has a tuple 2 ms after its arrival.
+        saved = max(0, (second - 2) // 2 * 2)
+        confirmed = sum(at + 2 * MS < saved * S for at in emitted)
+        assert count == sum(at + 1 * MS < second * S for at in emitted) - confirmed, second
+
+
+def test_each_pair_of_tasks_has_one_ack_in_a_round() -> None:
+    rows = simulate(scenario(chain("aBc"))).tables["messages"]
+    acks = rows["kind"] == "ack"
+    assert rows["second_ns"][acks].tolist() == [second * S for second in range(1, 8)]
+    assert rows["count"][acks].tolist() == [4] * 7
+    assert rows["bytes"][acks].tolist() == [4 * 32] * 7
+
+
+def test_only_tasks_with_a_state_take_checkpoints() -> None:
+    rows = simulate(scenario(chain("aBc"))).tables["checkpoints"]
+    assert rows["operator"].tolist() == [2, 2, 2]
+    assert rows["taken_ns"].tolist() == [2 * S, 4 * S, 6 * S]
+
+
+@pytest.mark.parametrize("levels", [1, 2, 3])
+def test_each_level_keeps_the_outputs_of_the_source_for_a_round_longer(levels: int) -> None:
+    found = simulate(scenario(chain("abc", trimming=TRIMMING | {"levels": levels})))
+    emitted = arrivals(found)
+    confirmed = sum(at + 1 * MS < (6 - levels) * S for at in emitted)
+    assert kept(found, 0)[6] == sum(at < 6 * S for at in emitted) - confirmed
+
+
+def test_a_task_without_a_state_begins_again_with_what_is_not_trimmed() -> None:
+    found = simulate(scenario(chain("aB") | {"events": dies("3050 ms", 1)}))
+    (detected,) = found.tables["recoveries"]["detected_ns"].tolist()
+    # The round at 3 s has confirmed the slice that ended at 2 s.
+    again = sum(at + 1 * MS >= 2 * S and at < detected for at in arrivals(found))
+    assert found.tables["recoveries"]["replayed"].tolist() == [again]
+    assert found.tables["recoveries"]["bytes"].tolist() == [100 * again]
+    assert lost(found) == [0, 0, 0]
+
+
+def slow_link(raw: dict[str, Any], host: int) -> dict[str, Any]:
+    """The same keys; outputs wait on the link of one host, which they share evenly with all else."""
+    count = raw["hosts"]["h"]["count"]
+    raw["hosts"] = {"h": {"count": count}, "slow": {"count": 1, "network": "400 B/s"}}
+    for task, place in raw["placement"]["tasks"].items():
+        if place == f"h-{host}":
+            raw["placement"]["tasks"][task] = "slow-0"
+    raw["network"]["sharing"] = "fair"
+    raw["events"] = {
+        name: event | ({"host": "slow-0"} if event["host"] == f"h-{host}" else {})
+        for name, event in raw["events"].items()
+    }
+    return raw
+
+
+@pytest.mark.parametrize(("reading", "loses"), [("safe", False), ("literal", True)])
+def test_outputs_that_a_literal_checkpoint_leaves_out_are_lost(reading: str, loses: bool) -> None:
+    # Most outputs of b wait on its link when it dies, and the checkpoint of the state has gone by them.
+    raw = chain("aB", "12 s", trimming=TRIMMING | {"reading": reading})
+    found = simulate(scenario(slow_link(raw | {"events": dies("5900 ms", 2)}, 2)))
+    stored = found.tables["checkpoints"]["stored_ns"]
+    assert (stored > 0).any()
+    assert (lost(found)[-1] > 0) == loses
+    assert lost(found)[:-1] == [0, 0]
+
+
+@pytest.mark.parametrize(("levels", "loses"), [(2, True), (3, False)])
+def test_so_many_adjacent_failures_less_one_are_survived(levels: int, loses: bool) -> None:
+    # Outputs of b wait on its link; a and b die together. With two levels the source has trimmed what b had processed.
+    raw = chain("abC", "12 s", trimming=TRIMMING | {"levels": levels}) | {"events": dies("5900 ms", 1, 2)}
+    found = simulate(scenario(slow_link(raw, 2)))
+    assert (lost(found)[-1] > 0) == loses
+
+
+def test_one_failure_after_the_other_is_survived() -> None:
+    events = dies("3050 ms", 1) | dies("9050 ms", 2) | dies("15050 ms", 3)
+    found = simulate(scenario(chain("abC", "20 s") | {"events": events}))
+    assert lost(found) == [0, 0, 0, 0]
+    assert found.tables["ledger"]["duplicated"].tolist() == [0, 0, 0, 0]
+    assert found.tables["recoveries"]["host"].size == 3
+
+
+def test_a_receiver_that_was_restored_has_to_acknowledge_anew() -> None:
+    # c dies, and a right behind it: what a kept of the time since the last checkpoint of c must not be trimmed by acks
+    # that c gave before.
+    found = simulate(scenario(chain("aBC", "20 s") | {"events": dies("7050 ms", 3) | dies("8050 ms", 2)}))
+    assert lost(found) == [0, 0, 0, 0]
+
+
+def test_snapshots_may_be_written_beside_their_task() -> None:
+    raw = chain("A", interval="2 s", snapshots={"mode": "asynchronous", "pause": "5 ms", "copy": "1 kB/s"})
+    raw["operators"]["a"] |= {"serialise": "1 kB/s"}
+    found = simulate(scenario(raw))
+    first = found.tables["checkpoints"]["stored_ns"][0]
+    size, full = found.tables["checkpoints"]["bytes"][0], found.tables["checkpoints"]["full"][0]
+    state = sum(at + 1 * MS < 2 * S for at in arrivals(found))  # bytes
+    assert full
+    # The task copies its state in the pause; then all is written beside it, and comes to the store at 100 MB/s.
+    assert first == 2 * S + 5 * MS + state * MS + size * MS + 10 * size
+    assert busy_at(found, 3)[1] == sum(at + 1 * MS < 3 * S for at in arrivals(found)) * MS + 5 * MS + state * MS
+
+
+def busy_at(records: RunRecords, second: int) -> dict[int, int]:
+    """Work of each task up to a second [ns]."""
+    rows = records.tables["samples"]
+    own = rows["at_ns"] == second * S
+    return dict(zip(rows["task"][own].tolist(), rows["busy_ns"][own].tolist(), strict=True))
+
+
+def served(records: RunRecords, operator: int) -> list[tuple[int, int]]:
+    """Begin and end of each service of an operator that has ended."""
+    rows = records.tables["visits"]
+    own = (rows["operator"] == operator) & (rows["end_ns"] >= 0)
+    return list(zip(rows["start_ns"][own].tolist(), rows["end_ns"][own].tolist(), strict=True))
+
+
+def test_a_synchronous_snapshot_keeps_the_task_from_its_tuples() -> None:
+    raw = chain("A", "4 s", snapshots={"pause": "50 ms"})
+    plain = chain("A", "4 s")
+    late, early = (served(simulate(scenario(one)), 1) for one in (raw, plain))
+    delays = [one[0] - other[0] for one, other in zip(late, early, strict=True)]
+    assert {at for at in delays if at} == {delay for delay in delays if delay > 0}
+    assert max(delays) <= 50 * MS
+    assert sum(delay > 0 for delay in delays) == 1
+
+
+def test_each_end_of_an_ack_may_take_its_task_time() -> None:
+    found = simulate(scenario(chain("ab", "3500 ms", trimming=TRIMMING | {"work": "7 ms"})))
+    busy = busy_at(found, 3)
+    # Up to 3 s, each in the rounds at 1 and 2 s: a task in the middle sends one ack and gets one. Source and sink have
+    # no service.
+    emitted = arrivals(found)
+    assert busy[1] == sum(at + 1 * MS < 3 * S for at in emitted) * MS + 4 * 7 * MS
+    assert busy[0] == busy[3] == 0
+
+
+@pytest.mark.parametrize("store", ["upstream", "nodes"])
+def test_checkpoints_upstream_are_on_the_host_of_the_task_that_sends(store: str) -> None:
+    made = scenario(chain("aB", store=store))
+    planned = checkpoint_hosts_of(made, Path(), {})
+    if store == "upstream":
+        assert planned == {("a", 0): "h-0", ("b", 0): "h-1"}
+    else:
+        assert ("b", 0) not in planned  # not keyed: control chooses
+    found = simulate(made, RunInputs(checkpoint_hosts=planned))
+    hosts = found.tables["checkpoints"]["checkpoint_host"].tolist()
+    assert (set(hosts) == {1}) == (store == "upstream")
+
+
+def backed_up(states: str, **keys: Any) -> dict[str, Any]:
+    """The same keys; upstream keeps the outputs of the last two seconds, and nothing else survives."""
+    raw = chain(states) | keys
+    raw["fault_tolerance"] = {"method": "upstream-backup", "history": {"length": "2 s", "every": "500 ms"}}
+    return raw
+
+
+def test_upstream_keeps_the_outputs_of_the_history() -> None:
+    found = simulate(scenario(backed_up("aB")))
+    emitted = arrivals(found)
+    for second, count in kept(found, 0).items():
+        # The sample comes before the look at this instant, and behind the one half a second earlier.
+        assert count == sum(second * S - 2500 * MS <= at < second * S for at in emitted), second
+    assert not found.tables["checkpoints"]["operator"].size
+    assert "ack" not in found.tables["messages"]["kind"].tolist()
+
+
+def test_a_task_is_made_anew_from_the_history() -> None:
+    found = simulate(scenario(backed_up("aB", events=dies("5050 ms", 2))))
+    (detected,) = found.tables["recoveries"]["detected_ns"].tolist()
+    assert detected == 5_300 * MS
+    # The round at 5 s has trimmed what was created before 3 s.
+    again = sum(at >= 3 * S and at + 1 * MS < detected for at in arrivals(found))
+    assert found.tables["recoveries"]["replayed"].tolist() == [again]
+    # All that is older is gone from the state, and the sink has it.
+    assert lost(found) == [0, sum(at < 3 * S for at in arrivals(found)), 0]
+    assert found.tables["ledger"]["duplicated"].tolist() == [0, 0, 0]
+
+
+def test_both_planes_agree_on_these_jobs() -> None:
+    for raw in (chain("aB"), chain("aBc") | {"events": dies("3050 ms", 1, 2)}, chain("abcD", store="nodes")):
+        made = scenario(raw)
+        assert differences(simulate(made, plane=PlainPlane), simulate(made, plane=CompiledPlane)) == []
+
+
+def refused(raw: dict[str, Any]) -> str:
+    """The first fault of a scenario, in one line."""
+    try:
+        made = Scenario.model_validate(raw, context={"units": True}, by_alias=True, by_name=False)
+    except ValueError as error:
+        return str(error)
+    return str([*faults(made), *not_simulated(made)][0])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"levels": 0}, "greater than or equal to 1"),
+        ({"levels": 4}, "above the depth of the job: its longest path has 3 hops"),
+        ({"every": "0 s"}, "must be longer than zero"),
+        ({"every": "9 s"}, "is longer than the run of 8 s"),
+        ({"slice": "8.5 s"}, "is longer than the run of 8 s"),
+        ({"reading": "loose"}, "safe"),
+        ({"acks": 3}, "acks"),
+    ],
+)
+def test_what_cannot_be_trimmed_is_refused(change: dict[str, Any], said: str) -> None:
+    assert said in refused(chain("aB", trimming=TRIMMING | change))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"method": "checkpoint"}, "needs the method elastic-upstream-backup"),
+        ({"guarantee": "at-least-once"}, "not simulated yet"),
+        ({"maintenance": {"every": "2 s"}}, "maintenance"),
+        ({"history": {}}, "needs the method upstream-backup"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(change: dict[str, Any], said: str) -> None:
+    assert said in refused(chain("aB", **change))
+
+
+def test_a_window_that_is_shorter_than_a_slice_is_refused() -> None:
+    raw = chain("aB")
+    raw["workload"]["src"]["keys"] = {"distribution": "uniform", "count": 4}
+    raw["operators"]["b"] = {"kind": "aggregate", "inputs": {"a": "key"}, "service": SERVICE}
+    raw["operators"]["b"]["window"] = {"length": "500 ms"}
+    assert "is shorter than a slice of 1 s" in refused(raw)
