@@ -90,20 +90,21 @@ class AckRules:
         if partition.operator.is_sink:
             return
         for level, count in enumerate(counts):
-            new = {*partition.applied[:count]} - self._confirmed[partition.number][level]
-            self._confirmed[partition.number][level] |= new
+            first, before = {*partition.applied[:count]}, self._confirmed[partition.number][level]
             # Outputs that a literal checkpoint lacks are gone after a restore: nobody could acknowledge them.
-            if level and self._safe and not all(self._may_confirm(partition, one, level) for one in new):
+            if level and self._safe and not self._may_confirm(partition, first, first & before, level):
                 self._faults[f"{partition.name} sends an L{level}-ACK too early"] += 1
+            before |= first
 
-    def _may_confirm(self, partition: Partition, tuple_id: int, level: int) -> bool:
+    def _may_confirm(self, partition: Partition, first: set[int], before: set[int], level: int) -> bool:
+        """Return whether it may confirm the first tuples, when it has confirmed some of them before."""
         checkpoint = partition.checkpoint
-        if partition.operator.description.stateful and not (
-            checkpoint and tuple_id in checkpoint.applied[: checkpoint.count]
-        ):
+        saved = {*checkpoint.applied[: checkpoint.count]} if checkpoint else set[int]()
+        if partition.operator.description.stateful and not first - before <= saved:
             return False
-        made = self._lineage.made[partition.number, tuple_id]
-        return all(self._is_acked((partition.number, receiver), one, level - 1) for receiver, one in made)
+        emitted = self._lineage.emitted
+        outputs = emitted(partition.number, first) - emitted(partition.number, before)
+        return all(self._is_acked((partition.number, receiver), one, level - 1) for receiver, one in outputs)
 
     def _is_acked(self, link: Link, tuple_id: int, level: int) -> bool:
         return tuple_id in self._acked[link][level] or tuple_id in self._trimmable[link]
@@ -117,7 +118,7 @@ def lost_now(plane: Any, lineage: Lineage) -> set[Sent]:
     partitions = plane.instances()
     there = {partition.number: _there(partition, plane) for partition in partitions}
     coming = _coming(plane)
-    lost, known = set[Sent](), set[Sent]()
+    lost, known, halves = set[Sent](), set[Sent](), set[Sent]()
     todo = [sent for source, of in zip(plane.sources, lineage.from_sources, strict=True) for sent in _first(source, of)]
     while todo:
         sent = todo.pop()
@@ -131,7 +132,12 @@ def lost_now(plane: Any, lineage: Lineage) -> set[Sent]:
             operator = partitions[number].operator
             if operator.is_sink or operator.description.stateful:
                 lost.add(sent)
-        todo += lineage.made[sent]
+        made = lineage.made[sent]
+        if number in lineage.joins:  # an output follows from the second of a pair that is met
+            todo += [output for output in made if output in halves]
+            halves.update(made)
+        else:
+            todo += made
     return lost
 
 

@@ -28,7 +28,9 @@ from sim.plain.partition import Partition
 MOST_STEPS, ROUNDS = 20_000, 40
 RETRY = 4  # steps after which a crash that was not allowed is tried again
 JOBS = 120  # different ones: each is worked out once
+JOINS = range(JOBS, JOBS + 40)  # further ones, with joins
 SHAPES = (CHAIN, CHAIN, CHAIN, "fan_out", "diamond", "fan_in", "mixed", "unkeyed")
+DEPTHS = {"fan_out": 3, "diamond": 4, "fan_in": 3, "mixed": 2, "unkeyed": 4, "join": 2, "join_between": 4}
 WITHIN, BOLD, BEYOND = "within", "bold", "beyond"
 Tamper = Callable[[Laboratory], None]
 
@@ -97,14 +99,12 @@ AIMS = (
 def job_of(number: int) -> Job:
     """Return one of the jobs."""
     draw = Random(f"slicing {number}")
-    shape = SHAPES[number % len(SHAPES)]
+    shape = ("join", "join_between")[number % 2] if number in JOINS else SHAPES[number % len(SHAPES)]
     chosen = random_job(draw.randrange(24), draw.choice([1, 1, 2]), draw.choice([1, 2, 3, 3]), 1, (2, 4, 6))
     job = replace(chosen, shape=shape, groups=draw.choice([1, 1, 2]))
     share = draw.choice([0.3, 0.6, 0.6, 1.0])
-    stateless = tuple(name for name in job.stateful if draw.random() < share)
-    depth = (
-        job.stages + 1 if shape == CHAIN else {"fan_out": 3, "diamond": 4, "fan_in": 3, "mixed": 2, "unkeyed": 4}[shape]
-    )
+    stateless = tuple(name for name in job.stateful if draw.random() < share and name != "pairs")
+    depth = job.stages + 1 if shape == CHAIN else DEPTHS[shape]
     levels = min(depth, draw.choice([1, 2, 2, 2, 3, 3]))
     tasks = sum(job.sources if node.kind == "source" else job.groups for node in job.dataflow.values())
     return replace(
@@ -155,11 +155,18 @@ class Slicing:
         self._watch()
 
     @classmethod
-    def drawn(cls, seed: int, reading: str = "safe", assumption: str = WITHIN, tamper: Tamper | None = None) -> Slicing:
-        """Return that of a seed."""
+    def drawn(
+        cls,
+        seed: int,
+        reading: str = "safe",
+        assumption: str = WITHIN,
+        tamper: Tamper | None = None,
+        joins: bool = False,
+    ) -> Slicing:
+        """Return that of a seed; with `joins` of a job that has one."""
         draw = Random(f"slicing {assumption} {seed}")
         aim = AIMS[seed % len(AIMS)]
-        job = replace(job_of(draw.choice(_numbers(aim))), reading=reading)
+        job = replace(job_of(draw.choice(JOINS if joins else _numbers(aim))), reading=reading)
         one = cls(job, Seeded(seed), draw, assumption, draw.random() < 0.6, draw.random() < 0.5, tamper)
         one.pace, one.acts_left = draw.choice(aim.pace), draw.choice(aim.acts)
         for _ in range(draw.choice(aim.crashes)):
@@ -424,7 +431,8 @@ class Slicing:
                 said |= {(plane.partitions[operator][index].number, one) for index, one in account.lost}
             if account.duplicated:
                 self.faults["the ledger says that something was applied twice"] += 1
-        if said != lost:
+        operators, operator_of = self.lab.plan.operators, self.lab.cluster.partition_operator
+        if said != {one for one in lost if operators[operator_of[one[0]]].reckoned}:
             self.faults["the ledger does not say what is lost"] += 1
 
     def _check_rest(self) -> None:
