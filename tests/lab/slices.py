@@ -93,13 +93,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--reading", choices=["safe", "literal"], default="safe")
     parser.add_argument("--assumption", choices=[WITHIN, BOLD, BEYOND], default=WITHIN)
+    parser.add_argument("--joins", action="store_true", help="draw it for a job with a join")
     parser.add_argument("--mutant", help="break this on purpose", choices=[*MUTANTS, *HARMLESS])
     parser.add_argument("--measure", action="store_true", help="measure all mutants, and write the table")
     asked = parser.parse_args()
     if asked.measure:
         measure()
         return 0
-    one = Slicing.drawn(asked.seed, asked.reading, asked.assumption, (MUTANTS | HARMLESS).get(asked.mutant))
+    tamper = (MUTANTS | HARMLESS).get(asked.mutant)
+    one = Slicing.drawn(asked.seed, asked.reading, asked.assumption, tamper, asked.joins)
     faults = one.run()
     lost = f", {one.met['lost']} lost" if one.met["lost"] else ""
     print(f"{one.lab.job}\n{one.lab.clock.now_ns()} steps{lost}: {'; '.join(faults) or 'nothing is wrong'}")

@@ -139,7 +139,7 @@ class Slicing:
         self.lab = Laboratory(job, chooser, stepped_links, fair_links=fair_links)
         self.faults, self.met = Counter[str](), Counter[str]()
         self.seen = Seen(self.lab, crashes=0)
-        self.lossy = job.reading == "literal" or assumption == BEYOND
+        self.lossy = job.reading == "literal"  # or a crash was beyond the bold assumption
         if tamper:
             tamper(self.lab)
         self.rules = AckRules(self.lab, self.seen.lineage, self.faults)
@@ -276,9 +276,11 @@ class Slicing:
         for partition in self._at(host):
             kind = self._kind(partition)
             self.met[f"crash of {kind}"] += 1
-        failed = len(self.whole.failed())
+        if not self.whole.allows(host, bold=True):
+            self.lossy = True
+            self.met["crash beyond the assumption"] += 1
+        self.met[f"{self.whole.row_with(host, bold=False)} in a row failed"] += 1
         self.whole.dies(host)
-        self.met[f"crash, {failed} failed before"] += 1
         self.lab.failures.fail(host, repair_ns)
         self._copies = True
 
@@ -419,7 +421,7 @@ class Slicing:
         lost = lost_now(self.lab.plane, self.seen.lineage)
         if lost and not self.lossy:
             self.faults["lost: nobody has it any more"] += 1
-        if self.lossy or lost:
+        if self.assumption == BEYOND or self.lossy or lost:
             self._check_ledger(lost)
         self.lost = lost
 

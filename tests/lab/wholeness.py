@@ -95,9 +95,12 @@ class Wholeness:
 
         A `bold` crash is within a weaker assumption: of tasks in a row all but the last have no state.
         """
-        failed = self.failed() | {partition.number for partition in self._at(host)}
         levels: int = self._lab.job.levels
-        return self._row(failed, bold) < levels and not self._takes_checkpoint(host)
+        return self.row_with(host, bold) < levels and not self._takes_checkpoint(host)
+
+    def row_with(self, host: int, bold: bool) -> int:
+        """Return how many tasks in a row would count as failed if the host died now."""
+        return self._row(self.failed() | {partition.number for partition in self._at(host)}, bold)
 
     def _row(self, failed: Iterable[int], bold: bool) -> int:
         """Return the greatest number of operators in a row that have such a partition."""
