@@ -37,6 +37,7 @@ class Job:
     saved: bool = True  # checkpoints are taken, and outputs kept for replay
     levels: int = 0  # of acks that trim outputs, in place of checkpoints
     reading: str = "safe"  # what a checkpoint holds then
+    buffer: int | None = None  # places in the queue of each task between sources and sinks
     stateless: tuple[str, ...] = ()  # operators that are maps then, with a task for each group
     method: str = "checkpoint"  # of recovery, where they are
     store: str = "nodes"  # of the checkpoints
@@ -140,8 +141,10 @@ def _operator(job: Job, name: str, node: Node) -> dict[str, Any]:
         return {"kind": "source", "parallelism": job.sources}
     if node.kind == SINK:
         return {"kind": "sink", "inputs": dict.fromkeys(node.inputs, "shuffle")}
+    bound = {} if job.buffer is None else {"buffer": job.buffer}
     if name in job.stateless:
         return {
+            **bound,
             "kind": "map",
             "inputs": dict.fromkeys(node.inputs, "shuffle"),
             "parallelism": job.groups,
@@ -149,6 +152,7 @@ def _operator(job: Job, name: str, node: Node) -> dict[str, Any]:
             "output": {"keys": {"distribution": "uniform", "count": KEYS}},
         }
     common: dict[str, Any] = {
+        **bound,
         "parallelism": min(2, job.groups),
         "service": {"distribution": "deterministic", "value": "1 ms"},
         "state": {"model": "per-key", "bytes": "1 kB"},

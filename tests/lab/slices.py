@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.broken_trimming import HARMLESS, MUTANTS
-from lab.slicing import BEYOND, BOLD, WITHIN, Slicing, Tamper
+from lab.slicing import BEYOND, BOLD, OTHERS, WITHIN, Slicing, Tamper
 
 HERE = Path(__file__).parent
 FILE, PAGE = HERE / "data" / "trimming_detection.json", HERE / "README.md"
@@ -93,7 +93,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--reading", choices=["safe", "literal"], default="safe")
     parser.add_argument("--assumption", choices=[WITHIN, BOLD, BEYOND], default=WITHIN)
-    parser.add_argument("--joins", action="store_true", help="draw it for a job with a join")
+    parser.add_argument(
+        "--jobs", choices=[*OTHERS], default="", help="draw it for a job with a join, or bounded queues"
+    )
     parser.add_argument("--mutant", help="break this on purpose", choices=[*MUTANTS, *HARMLESS])
     parser.add_argument("--measure", action="store_true", help="measure all mutants, and write the table")
     asked = parser.parse_args()
@@ -101,7 +103,7 @@ def main() -> int:
         measure()
         return 0
     tamper = (MUTANTS | HARMLESS).get(asked.mutant)
-    one = Slicing.drawn(asked.seed, asked.reading, asked.assumption, tamper, asked.joins)
+    one = Slicing.drawn(asked.seed, asked.reading, asked.assumption, tamper, asked.jobs)
     faults = one.run()
     lost = f", {one.met['lost']} lost" if one.met["lost"] else ""
     print(f"{one.lab.job}\n{one.lab.clock.now_ns()} steps{lost}: {'; '.join(faults) or 'nothing is wrong'}")

@@ -28,7 +28,8 @@ from sim.plain.partition import Partition
 MOST_STEPS, ROUNDS = 20_000, 40
 RETRY = 4  # steps after which a crash that was not allowed is tried again
 JOBS = 120  # different ones: each is worked out once
-JOINS = range(JOBS, JOBS + 40)  # further ones, with joins
+JOINS, BOUNDED = range(JOBS, JOBS + 40), range(JOBS + 40, JOBS + 80)  # further ones: with joins, with bounded queues
+OTHERS = {"joins": JOINS, "bounded": BOUNDED}
 SHAPES = (CHAIN, CHAIN, CHAIN, "fan_out", "diamond", "fan_in", "mixed", "unkeyed")
 DEPTHS = {"fan_out": 3, "diamond": 4, "fan_in": 3, "mixed": 2, "unkeyed": 4, "join": 2, "join_between": 4}
 WITHIN, BOLD, BEYOND = "within", "bold", "beyond"
@@ -109,6 +110,7 @@ def job_of(number: int) -> Job:
     tasks = sum(job.sources if node.kind == "source" else job.groups for node in job.dataflow.values())
     return replace(
         job,
+        buffer=draw.choice([1, 2]) if number in BOUNDED else None,
         stateless=stateless,
         levels=levels,
         hosts=tasks + draw.choice([1, 2]),
@@ -161,12 +163,12 @@ class Slicing:
         reading: str = "safe",
         assumption: str = WITHIN,
         tamper: Tamper | None = None,
-        joins: bool = False,
+        jobs: str = "",
     ) -> Slicing:
-        """Return that of a seed; with `joins` of a job that has one."""
+        """Return that of a seed, of all jobs or of those with `joins` or `bounded` queues."""
         draw = Random(f"slicing {assumption} {seed}")
         aim = AIMS[seed % len(AIMS)]
-        job = replace(job_of(draw.choice(JOINS if joins else _numbers(aim))), reading=reading)
+        job = replace(job_of(draw.choice(OTHERS[jobs] if jobs else _numbers(aim))), reading=reading)
         one = cls(job, Seeded(seed), draw, assumption, draw.random() < 0.6, draw.random() < 0.5, tamper)
         one.pace, one.acts_left = draw.choice(aim.pace), draw.choice(aim.acts)
         for _ in range(draw.choice(aim.crashes)):

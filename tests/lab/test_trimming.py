@@ -16,7 +16,7 @@ from lab.exploring import Explored, ExploringAcks, explored
 from lab.job import Job
 from lab.scheduler import Listed
 from lab.slices import BEGIN, END, PAGE, recorded, table
-from lab.slicing import BEYOND, BOLD, WITHIN, Slicing
+from lab.slicing import BEYOND, BOLD, OTHERS, WITHIN, Slicing
 
 ACKS = (
     "ack that is heard",
@@ -27,14 +27,16 @@ ACKS = (
 )
 CRASHES = tuple(f"crash of {kind}" for kind in ("source", "sink", "stateless", "stateful"))
 
+every_other_job = pytest.mark.parametrize("jobs", OTHERS)
 
-def campaign(seeds: range, assumption: str = WITHIN, reading: str = "safe", joins: bool = False) -> Counter[str]:
+
+def campaign(seeds: range, assumption: str = WITHIN, reading: str = "safe", jobs: str = "") -> Counter[str]:
     """Run the schedules of these seeds; return what they have met."""
     met = Counter[str]()
     for seed in seeds:
-        one = Slicing.drawn(seed, reading, assumption, joins=joins)
+        one = Slicing.drawn(seed, reading, assumption, jobs=jobs)
         faults = one.run()
-        options = f"--assumption {assumption} --reading {reading}{' --joins' * joins}"
+        options = f"--assumption {assumption} --reading {reading}{' --jobs ' + jobs if jobs else ''}"
         assert faults == [], f"PYTHONPATH=tests python -m lab.slices --seed {seed} {options}: {faults}"
         met.update(one.met)
         met.update(one.rules.met)
@@ -70,15 +72,17 @@ def test_states_whose_checkpoints_hold_outputs_may_fail_together_in_many_schedul
     assert not campaign(range(600, 10_600), BOLD)["lost"]
 
 
-def test_nothing_is_lost_at_joins() -> None:
-    assert not campaign(range(300), joins=True)["lost"]
-    assert not campaign(range(100), BOLD, joins=True)["lost"]
+@every_other_job
+def test_nothing_is_lost_at_joins_and_bounded_queues(jobs: str) -> None:
+    assert not campaign(range(300), jobs=jobs)["lost"]
+    assert not campaign(range(100), BOLD, jobs=jobs)["lost"]
 
 
 @pytest.mark.slow
-def test_nothing_is_lost_at_joins_in_many_schedules() -> None:
-    assert not campaign(range(300, 5_300), joins=True)["lost"]
-    assert not campaign(range(100, 2_600), BOLD, joins=True)["lost"]
+@every_other_job
+def test_nothing_is_lost_at_joins_and_bounded_queues_in_many_schedules(jobs: str) -> None:
+    assert not campaign(range(300, 5_300), jobs=jobs)["lost"]
+    assert not campaign(range(100, 2_600), BOLD, jobs=jobs)["lost"]
 
 
 # -- the literal reading, and beyond the assumption
@@ -104,7 +108,8 @@ def test_one_crash_of_a_state_loses_an_output_if_checkpoints_hold_none() -> None
 @pytest.mark.parametrize("reading", ["safe", "literal"])
 def test_the_ledger_says_what_is_lost_beyond_the_assumption(reading: str) -> None:
     assert campaign(range(400), BEYOND, reading)["schedules that lose"] > 10
-    assert campaign(range(100), BEYOND, reading, joins=True)["schedules that lose"] > 2
+    for jobs in OTHERS:
+        assert campaign(range(100), BEYOND, reading, jobs)["schedules that lose"] > 2
 
 
 @pytest.mark.slow
