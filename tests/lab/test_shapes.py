@@ -40,6 +40,7 @@ FIRST_CHAINS = {
     "stop_and_go": "35894ab34160b49a",
 }
 """Digests of the first schedules of chains: other shapes have not disturbed their draws."""
+FIRST_FIELDS = ("seed", "sources", "stages", "groups", "tuples", "hosts", "writes")  # of a job, at that time
 
 
 @pytest.mark.parametrize("protocol", FIRST_CHAINS)
@@ -47,8 +48,9 @@ def test_seeds_draw_the_chains_that_they_drew_before_there_were_shapes(protocol:
     digest = hashlib.sha256()
     for seed in range(270):
         raw = asdict(drawn(protocol, seed))
-        assert raw["job"].pop("shape") == "chain"
-        del raw["early"], raw["job"]["replicated"], raw["job"]["saved"], raw["job"]["works"], raw["job"]["acks"]
+        assert raw["job"]["shape"] == "chain"
+        del raw["early"]
+        raw["job"] = {field: raw["job"][field] for field in FIRST_FIELDS}
         digest.update(json.dumps(raw).encode())
     assert digest.hexdigest()[:16] == FIRST_CHAINS[protocol]
 
