@@ -478,7 +478,8 @@ class TrimmingPlane(RecoverablePlane, Protocol):
 
         With `fault_tolerance.history` there are no acks: upstream looks for what is old.
 
-        Each task sends a message to each task that keeps outputs for it, by number of receivers, then of senders. It
+        Each task sends a message to each task that keeps outputs for it, by number of receivers, then of senders:
+        operators at the end of the dataflow at once, those n hops before it n steps of `trimming.step` later. It
         travels as a message does, and upstream trims when it arrives; void if either end is dead then, or restored.
         """
 

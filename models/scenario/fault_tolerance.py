@@ -141,6 +141,9 @@ class Trimming(Description):
     """Time between two marks."""
     every_s: PositiveSeconds = Field(default=5.0, alias="every")
     """Time between two rounds of acks (the trimming interval)."""
+    step_s: PositiveSeconds = Field(default=0.1, alias="step")
+    """Time between the acks of an operator and those of the operators upstream of it in a round. Acks that arrive
+    within it are passed on in this round, others in the next one."""
     levels: Count = 2
     """Levels of acks, L0 included; so many failures of adjacent tasks at a time, less one, lose nothing."""
     ack_bytes: Bytes = Field(default=32.0, alias="ack")

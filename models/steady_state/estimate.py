@@ -358,7 +358,7 @@ def _remembered(scenario: Scenario) -> float:
     if timed or not tolerance.takes_checkpoints or tolerance.guarantee != "exactly-once":
         return 1.0
     trimming = tolerance.acked_slices
-    rounds_s = trimming.levels * trimming.every_s if trimming else 0.0  # each level takes a round longer
+    rounds_s = trimming.every_s + trimming.slice_s if trimming else 0.0
     return min(1.0, (LOGGED_INTERVALS * tolerance.interval_s + rounds_s) / scenario.duration_s)
 
 

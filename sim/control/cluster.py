@@ -56,6 +56,14 @@ class RunPlan:
         graph.add_edges_from((number[one], number[other]) for one, other in layout.dataflow(self.scenario).edges)
         return graph
 
+    @cached_property
+    def hops_to_end(self) -> tuple[int, ...]:
+        """Return for each operator how many hops the longest path from it has; 0 at the end of the dataflow."""
+        found: dict[int, int] = {}
+        for operator in reversed([*nx.topological_sort(self.dataflow)]):
+            found[operator] = max((1 + found[down] for down in self.dataflow.successors(operator)), default=0)
+        return tuple(found[operator] for operator in range(len(self.operators)))
+
     @classmethod
     def of(cls, scenario: Scenario, inputs: RunInputs, replication: int) -> RunPlan:
         """Return the plan of one replication of a scenario."""

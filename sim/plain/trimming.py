@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from models.scenario.fault_tolerance import History
@@ -52,7 +53,7 @@ class TrimmingProtocol:
 
     def __init__(self, plane: Channels, description: Description) -> None:
         self.plane, self.levels, self.ack_bytes = plane, description.levels, round(description.ack_bytes)
-        self.work_ns = to_ns(description.work_s)
+        self.work_ns, self.step_ns = to_ns(description.work_s), to_ns(description.step_s)
         self.safe = description.reading == "safe"
         self._slices: dict[Partition, Slices] = {}
 
@@ -83,9 +84,10 @@ class TrimmingProtocol:
 
     # -- rounds of acks
 
-    def round(self) -> None:
-        """Have each task acknowledge to all tasks that keep outputs for it, in order."""
-        for task in [task for task in self.plane.tasks if task.alive]:
+    def round(self, hops: int) -> None:
+        """Have each task of the operators so far from the end acknowledge to all that keep outputs for it, in order."""
+        far = self.plane.plan.hops_to_end
+        for task in [task for task in self.plane.tasks if task.alive and far[task.operator.index] == hops]:
             self.acknowledge(task)
 
     def acknowledge(self, task: TaskView) -> None:
@@ -247,13 +249,18 @@ class Trims(Channels):
 
     def start_trimming(self, every_ns: int) -> None:
         """Begin a round of acks, or look for what is old, at each multiple of this time."""
-        protocol = self.trimming if isinstance(self.trimming, HistoryProtocol) else self._trimming()
-        self.clock.process(self._each(every_ns, protocol.round))
+        if isinstance(self.trimming, HistoryProtocol):
+            self.clock.process(self._each(every_ns, self.trimming.round))
+            return
+        protocol = self._trimming()
+        for hops in sorted(set(self.plan.hops_to_end)):
+            self.clock.process(self._each(every_ns, partial(protocol.round, hops), hops * protocol.step_ns))
 
-    def _each(self, every_ns: int, act: Callable[[], None]) -> Process:
+    def _each(self, every_ns: int, act: Callable[[], None], late_ns: int = 0) -> Process:
+        yield self.clock.timeout(every_ns + late_ns)
         while True:
-            yield self.clock.timeout(every_ns)
             act()
+            yield self.clock.timeout(every_ns)
 
     def _trimming(self) -> TrimmingProtocol:
         if not isinstance(self.trimming, TrimmingProtocol):

@@ -85,9 +85,9 @@ def lost(records: RunRecords) -> list[int]:
 def test_upstream_trims_what_the_receivers_of_the_receiver_have_processed() -> None:
     found = simulate(scenario(chain("aB")))
     emitted = arrivals(found)
-    # A slice that ends at k s is confirmed by b in the round at k s, so that a acknowledges it in the next one.
+    # A slice that ends at k s is confirmed by b in the round at k s, and by a one step later.
     for second, count in kept(found, 0).items():
-        confirmed = sum(at + 1 * MS < (second - 2) * S for at in emitted)
+        confirmed = sum(at + 1 * MS < (second - 1) * S for at in emitted)
         assert count == sum(at < second * S for at in emitted) - confirmed, second
 
 
@@ -95,8 +95,8 @@ def test_a_task_with_a_state_waits_for_the_checkpoint() -> None:
     found = simulate(scenario(chain("aB")))
     emitted = arrivals(found)
     for second, count in kept(found, 1).items():
-        # The round before had the checkpoint of the last even second before it; b has a tuple 2 ms after its arrival.
-        saved = max(0, (second - 2) // 2 * 2)
+        # The round before had the checkpoint of the last even second; b has a tuple 2 ms after its arrival.
+        saved = (second - 1) // 2 * 2
         confirmed = sum(at + 2 * MS < saved * S for at in emitted)
         assert count == sum(at + 1 * MS < second * S for at in emitted) - confirmed, second
 
@@ -115,12 +115,23 @@ def test_only_tasks_with_a_state_take_checkpoints() -> None:
     assert rows["taken_ns"].tolist() == [2 * S, 4 * S, 6 * S]
 
 
-@pytest.mark.parametrize("levels", [1, 2, 3])
-def test_each_level_keeps_the_outputs_of_the_source_for_a_round_longer(levels: int) -> None:
+@pytest.mark.parametrize(("levels", "until_ms"), [(1, 5300), (2, 5000), (3, 5000)])
+def test_acks_of_all_levels_go_up_the_dataflow_in_one_round(levels: int, until_ms: int) -> None:
     found = simulate(scenario(chain("abc", trimming=TRIMMING | {"levels": levels})))
     emitted = arrivals(found)
-    confirmed = sum(at + 1 * MS < (6 - levels) * S for at in emitted)
+    # In the round at 5 s a acknowledges after three steps: with one level what it has processed, else the slice.
+    confirmed = sum(at + 1 * MS < until_ms * MS for at in emitted)
     assert kept(found, 0)[6] == sum(at < 6 * S for at in emitted) - confirmed
+
+
+@pytest.mark.parametrize("levels", [2, 3, 4])
+def test_acks_that_come_too_late_for_a_step_count_in_the_next_round(levels: int) -> None:
+    raw = chain("abcd", trimming=TRIMMING | {"levels": levels, "step": "1 ms"}) | {"network": {"latency": "5 ms"}}
+    found = simulate(scenario(raw))
+    emitted = arrivals(found)
+    # Each level takes one round more: a hears in the round at k s what b said in the one before, and so on.
+    confirmed = sum(at + 1 * MS + 5 * MS < (7 - levels) * S for at in emitted)
+    assert kept(found, 0)[7] == sum(at < 7 * S for at in emitted) - confirmed
 
 
 def test_a_task_without_a_state_begins_again_with_what_is_not_trimmed() -> None:

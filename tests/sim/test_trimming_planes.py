@@ -35,6 +35,7 @@ def job(seed: int) -> dict[str, Any]:
     trimming = {
         "slice": draw.choice(["50 ms", "100 ms", "130 ms", "500 ms"]),
         "every": draw.choice(["100 ms", "300 ms", "1 s"]),
+        "step": draw.choice(["1 ms", "10 ms", "100 ms", "430 ms"]),
         "levels": draw.choice([1, 2, 2, 2, 3, 4]),
         "ack": draw.choice(["32 B", "7 B", "500 B"]),
         "reading": draw.choice(["safe", "safe", "literal"]),
@@ -187,5 +188,5 @@ BROKEN = (
 @pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.__name__.strip("_"))
 def test_a_broken_plane_is_noticed(broken: Callable[[Patch], None], monkeypatch: Patch) -> None:
     broken(monkeypatch)
-    # Seed 199 is the first in which an ack of an old incarnation makes a difference.
-    assert any(on_both(seed) for seed in (*range(60), 199))
+    # Seed 109 is the first in which an ack of an old incarnation makes a difference.
+    assert any(on_both(seed) for seed in (*range(60), 109))

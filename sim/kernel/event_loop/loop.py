@@ -295,7 +295,7 @@ def handle_rare_event(state: State, kind: int, ref: int, rank: int, time: int) -
         if state.options.history > 0:
             trim_history(state)
         else:
-            round_of_acks(state)
+            round_of_acks(state, ref)
     elif kind == COME:
         come(state, ref)
     elif kind == UNPAUSE:

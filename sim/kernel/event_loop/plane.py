@@ -6,6 +6,8 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from models.scenario.fault_tolerance import Trimming
+from models.units import to_ns
 from sim.arrival_stream import ArrivalStream
 from sim.clock import Clock
 from sim.control.cluster import Cluster, RunPlan
@@ -121,7 +123,7 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Answers):
             made.ids["clean"] = 0  # a tuple may come twice from the start
         if plan.trimming:
             stateful = [plan.operators[operator].description.stateful for operator in cluster.partition_operator]
-            pools.with_slices(made, plan.trimming, np.array(stateful))
+            pools.with_slices(made, plan.trimming, np.array(stateful), np.array(plan.hops_to_end, np.int64))
         made.remote_link["rate"] = plan.scenario.fault_tolerance.remote_bytes_per_s or 0.0
         return made
 
@@ -369,11 +371,15 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Answers):
 
     def start_trimming(self, every_ns: int) -> None:
         """Begin a round of acks, or look for what is old, at each multiple of this time."""
-        if self._plan.history is None:
-            self._check_trims()
         self.state.slicing["every"] = every_ns
-        self._clock.process(self._start(every_ns, TRIMMING, 0))
+        if self._plan.history is not None:
+            self._clock.process(self._start(every_ns, TRIMMING, 0))
+            return
+        step_ns = to_ns(self._check_trims().step_s)
+        for hops in sorted(set(self._plan.hops_to_end)):
+            self._clock.process(self._start(every_ns + hops * step_ns, TRIMMING, hops))
 
-    def _check_trims(self) -> None:
+    def _check_trims(self) -> Trimming:
         if self._plan.trimming is None:
             raise ValueError("the run does not trim by acks")
+        return self._plan.trimming

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _START = 256
 _PART = 4
-_COUNTS = ("confirmed_counts", "slice_marks", "pair_marks", "confirmed", "confirmed_to", "acked")
+_COUNTS = ("confirmed_counts", "slice_marks", "pair_marks", "confirmed", "confirmed_to", "acked", "hops_to_end")
 _RING = 16  # marks of a partition for which there is room at first
 _ROOTS = 4096  # that are emitted at least between two looks for those that are done
 
@@ -200,8 +200,12 @@ def _widen(state: State, before: int, ring: int) -> None:
     state.slicing["ring"] = ring
 
 
-def with_slices(state: State, description: Trimming, stateful: np.ndarray) -> None:
-    """Begin to trim by acks; `stateful` (n_partitions,) says which partitions have a state."""
+def with_slices(state: State, description: Trimming, stateful: np.ndarray, hops_to_end: np.ndarray) -> None:
+    """Begin to trim by acks.
+
+    `stateful` (n_partitions,) says which partitions have a state, `hops_to_end` (n_operators,) when acks are sent.
+    """
+    state.hops_to_end = hops_to_end
     slicing, partitions = state.slicing, state.partitions.shape[0]
     slicing["levels"], slicing["bytes"] = description.levels, round(description.ack_bytes)
     slicing["ring"], slicing["work"] = _RING, to_ns(description.work_s)

@@ -140,6 +140,7 @@ ROOMS = (
             "acked": _i8,  # by pair, by level: outputs up to this number
             "acked_node": _i4,  # and the last of them, where it is not trimmed
             "rounds_at": ROUND_AT,  # by task
+            "hops_to_end": _i8,  # by operator
         },
     ),
     Room("source_events", arrays={"sources": SOURCE}),

@@ -86,8 +86,11 @@ def _mark(state: State, partition: int) -> None:
 
 
 @kernel
-def round_of_acks(state: State) -> None:
-    """Have each task acknowledge to all tasks that keep outputs for it, in order, and set the next round."""
+def round_of_acks(state: State, hops: int) -> None:
+    """Have each task of the operators so far from the end acknowledge to all that keep outputs for it, in order.
+
+    Then set their next round.
+    """
     for task in range(state.cluster.tasks):
         state.rounds_at[task].partitions = state.rounds_at[task].ack = NONE
     for partition in range(state.partitions.shape[0] - 1, -1, -1):
@@ -97,6 +100,8 @@ def round_of_acks(state: State) -> None:
             state.slices[partition].next_here = at.partitions
             at.partitions = partition
     for task in range(state.cluster.tasks):
+        if state.hops_to_end[state.tasks[task].operator] != hops:
+            continue
         goals, partition = 0, state.rounds_at[task].partitions
         while partition != NONE:
             _confirm(state, partition)
@@ -108,7 +113,7 @@ def round_of_acks(state: State) -> None:
             _send(state, task, goal, state.rounds_at[goal].ack)
             state.rounds_at[goal].ack = NONE
         _work(state, task, goals)
-    push(state, state.clock.now + state.slicing.every, 1, next_control_number(state), TRIMMING, 0)
+    push(state, state.clock.now + state.slicing.every, 1, next_control_number(state), TRIMMING, hops)
 
 
 @kernel

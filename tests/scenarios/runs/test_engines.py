@@ -21,6 +21,7 @@ SHORT = {
     "backpressure": ["duration=100 s", *ONCE],
     "best-rebalance": MOVED,
     "crash-recovery": ONCE,
+    "elastic-word-count": ["duration=30 s", "events.crash.at=20 s", "workload.sentences.rate=200 /s", *ONCE],
     "elasticity": ["duration=60 s", *ONCE],
     "migration": ["workload.orders.rate=200 /s", *ONCE],
     "mm1": ["duration=20 s", *ONCE],

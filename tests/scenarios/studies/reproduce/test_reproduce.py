@@ -45,7 +45,27 @@ def test_no_claim_was_loosened() -> None:
 COMMAND = ".venv/bin/holdfast reproduce --quick --workers 2"  # of the README
 
 
-TRIED = {"selective-replication": 8, "checkpoint-assisted": 16, "rapid-elasticity": 24}  # study -> claims
+TRIED = {  # study -> claims
+    "elastic-upstream-backup": 25,
+    "selective-replication": 8,
+    "checkpoint-assisted": 16,
+    "rapid-elasticity": 24,
+}
+NOT_YET = {  # of the first: what needs a scale-up, or a method that is not there, and what only the whole study tries
+    "ack-ratio",
+    "traffic-order",
+    "ar-recovery",
+    "latency-order",
+    "table-8",
+    "recovery-sb",
+    "recovery-order",
+    "scaled-sc",
+    "scaled-rsm",
+    "scaled-spate",
+    "scaled-ratios",
+    "saving-50",
+    "g2-spikes",
+}
 
 
 def test_every_claim_of_a_study_is_tried_and_those_that_do_not_hold_are_these(
@@ -65,13 +85,16 @@ def test_every_claim_of_a_study_is_tried_and_those_that_do_not_hold_are_these(
         "142 of 142 pieces to make",
         "18 of 20 pieces to make, 2 are there",
         "40 of 40 pieces to make",
+        "67 of 67 pieces to make",
     ]
     again: list[str] = []
     kept = reproduce(list(TRIED), TaskRunner(tmp_path / "kept", say=again.append), quick=True)
     assert [asdict(row) for row in kept] == rows
     assert again == []  # nothing was made again
     assert len(rows) == sum(TRIED.values())
-    assert {row["claim"] for row in rows if row["holds"] is not True} == {
+    assert {row["claim"] for row in rows if row["holds"] is None} == NOT_YET
+    assert {row["claim"] for row in rows if row["holds"] is False} == {
+        "recovery-rate",
         "airline-even-share-rise",
         "airline-correlation",
         "lu",
@@ -87,7 +110,7 @@ def test_every_claim_of_a_study_is_tried_and_those_that_do_not_hold_are_these(
         "dsm-stable",
         "in-vs-out",
     }
-    for row in rows:
+    for row in (one for one in rows if one["claim"] not in NOT_YET):
         assert row["ours"] and row["paper"] and row["tolerance"]
         assert row["holds"] is True or row["cause"]
     ours = {row["claim"]: row["ours"] for row in rows}
