@@ -165,7 +165,7 @@ class History(Description):
 
 
 class Snapshots(Description):
-    """What taking a checkpoint costs its task."""
+    """Costs of a checkpoint for its task."""
 
     mode: Literal["synchronous", "asynchronous"] = "synchronous"
     """Who writes a snapshot at the speed `serialise` of its operator: `synchronous`: the task, which does nothing else

@@ -40,7 +40,7 @@ class Slices:
 
 
 class Confirmation(NamedTuple):
-    """What an ack says of the outputs that one partition keeps for another: applied tuples by level."""
+    """One partition's part of an ack: how many of its applied tuples it confirms to a sender, by level."""
 
     sender: Partition
     receiver: Partition

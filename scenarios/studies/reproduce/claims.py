@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module, resources
 from typing import Any
 
@@ -48,6 +48,17 @@ class Finding:
     holds: bool
     cause: str = ""
     value: float | None = None
+
+
+def said_of_few(verdicts: Mapping[str, Finding], seeds: int, whole: int) -> dict[str, Finding]:
+    """Return the verdicts; those that do not hold say so where fewer seeds were tried than in the whole study."""
+    if seeds >= whole:
+        return dict(verdicts)
+    few = f"only {seeds} seeds"
+    return {
+        claim: one if one.holds else replace(one, cause="; ".join(filter(None, (one.cause, few))))
+        for claim, one in verdicts.items()
+    }
 
 
 def claims() -> tuple[Claim, ...]:

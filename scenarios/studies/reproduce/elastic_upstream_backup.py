@@ -12,7 +12,7 @@ replication of a whole job, and latencies, which the paper gives for single slic
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from statistics import mean, stdev
 from typing import Any, Literal
@@ -23,7 +23,7 @@ from models.scenario.inputs import RunInputs
 from models.scenario.reading import scenario_with
 from models.scenario.scenario import Scenario
 from scenarios.files.scenario import read_scenario, resolve
-from scenarios.studies.reproduce.claims import Finding
+from scenarios.studies.reproduce.claims import Finding, said_of_few
 from scenarios.studies.reproduce.tasks import TaskRunner
 from sim.engine import prepare, simulate
 
@@ -288,13 +288,7 @@ def _compile(on_compile: Callable[[float], None]) -> None:
 def findings_of(found: Results) -> dict[str, Finding]:
     """Return claim -> verdict, from the runs."""
     verdicts = {**_identities(found), **_trends(found), **_recoveries(found), **_pauses(found)}
-    if found.seeds >= _SEEDS:
-        return verdicts
-    few = f"only {found.seeds} seeds"
-    return {
-        claim: one if one.holds else replace(one, cause="; ".join(filter(None, (one.cause, few))))
-        for claim, one in verdicts.items()
-    }
+    return said_of_few(verdicts, found.seeds, _SEEDS)
 
 
 # -- counted messages

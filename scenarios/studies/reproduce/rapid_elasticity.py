@@ -24,7 +24,7 @@ from models.scenario.inputs import RunInputs
 from models.scenario.reading import scenario_with
 from models.scenario.scenario import Scenario
 from scenarios.files.scenario import read_scenario, resolve
-from scenarios.studies.reproduce.claims import Finding
+from scenarios.studies.reproduce.claims import Finding, said_of_few
 from scenarios.studies.reproduce.tasks import TaskRunner
 from sim.engine import prepare, simulate
 
@@ -221,14 +221,7 @@ def findings_of(found: Results) -> dict[str, Finding]:
         **_replays(found),
         **_in_and_out(cells),
     }
-    seeds = len(cells["grid", "dsm", False].values)
-    if seeds >= _SEEDS:
-        return verdicts
-    few = f"only {seeds} seeds"
-    return {
-        claim: one if one.holds else replace(one, cause="; ".join(filter(None, (one.cause, few))))
-        for claim, one in verdicts.items()
-    }
+    return said_of_few(verdicts, len(cells["grid", "dsm", False].values), _SEEDS)
 
 
 # -- what is put in
