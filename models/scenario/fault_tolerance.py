@@ -141,9 +141,10 @@ class Trimming(Description):
     """Time between two marks."""
     every_s: PositiveSeconds = Field(default=5.0, alias="every")
     """Time between two rounds of acks (the trimming interval)."""
-    step_s: PositiveSeconds = Field(default=0.1, alias="step")
+    step_s: PositiveSeconds | None = Field(default=None, alias="step")
     """Time between the acks of an operator and those of the operators upstream of it in a round. Acks that arrive
-    within it are passed on in this round, others in the next one."""
+    within it are passed on in this round, others in the next one. Without it 0.1 s, or a tenth of `every` if that is
+    shorter."""
     levels: Count = 2
     """Levels of acks, L0 included; so many failures of adjacent tasks at a time, less one, lose nothing."""
     ack_bytes: Bytes = Field(default=32.0, alias="ack")
@@ -153,6 +154,11 @@ class Trimming(Description):
     reading: Literal["safe", "literal"] = "safe"
     """What a checkpoint holds beside the state: `safe`: the outputs that are not trimmed, which recovery sends again;
     `literal`: nothing, as the paper prints it. Then outputs whose inputs are in the checkpoint may be lost."""
+
+    @property
+    def hop_s(self) -> float:
+        """Return the time for which a round waits at each operator [s]."""
+        return min(0.1, self.every_s / 10) if self.step_s is None else self.step_s
 
 
 class History(Description):

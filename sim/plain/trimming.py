@@ -53,7 +53,7 @@ class TrimmingProtocol:
 
     def __init__(self, plane: Channels, description: Description) -> None:
         self.plane, self.levels, self.ack_bytes = plane, description.levels, round(description.ack_bytes)
-        self.work_ns, self.step_ns = to_ns(description.work_s), to_ns(description.step_s)
+        self.work_ns, self.step_ns = to_ns(description.work_s), to_ns(description.hop_s)
         self.safe = description.reading == "safe"
         self._slices: dict[Partition, Slices] = {}
 

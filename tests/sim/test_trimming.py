@@ -304,6 +304,10 @@ def refused(raw: dict[str, Any]) -> str:
         ({"levels": 4}, "above the depth of the job: its longest path has 3 hops"),
         ({"every": "0 s"}, "must be longer than zero"),
         ({"every": "9 s"}, "is longer than the run of 8 s"),
+        ({"every": "1 us"}, "must be at least 1 ms"),
+        ({"slice": "1 ns"}, "must be at least 1 ms"),
+        ({"step": "2 s"}, "must be no longer than the time between two rounds, 1 s"),
+        ({"work": "1 h"}, "must be no longer than the time between two rounds, 1 s"),
         ({"slice": "8.5 s"}, "is longer than the run of 8 s"),
         ({"reading": "loose"}, "safe"),
         ({"acks": 3}, "acks"),
@@ -320,6 +324,8 @@ def test_what_cannot_be_trimmed_is_refused(change: dict[str, Any], said: str) ->
         ({"guarantee": "at-least-once"}, "not simulated yet"),
         ({"maintenance": {"every": "2 s"}}, "maintenance"),
         ({"history": {}}, "needs the method upstream-backup"),
+        ({"snapshots": {"pause": "3 s"}}, "must be no longer than the time between two checkpoints, 2 s"),
+        ({"method": "upstream-backup", "trimming": None, "history": {"every": "1 us"}}, "must be at least 1 ms"),
     ],
 )
 def test_what_does_not_go_together_is_refused(change: dict[str, Any], said: str) -> None:

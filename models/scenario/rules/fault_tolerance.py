@@ -50,6 +50,10 @@ def _of_tolerance(scenario: Scenario, broken: Collection[str]) -> Iterator[Input
     if "waves" not in broken:
         yield from _of_waves(scenario)
     yield from _of_maintenance(scenario, broken)
+    if tolerance.takes_checkpoints and tolerance.snapshots.pause_s > tolerance.interval_s:
+        rule = f"must be no longer than the time between two checkpoints, {_shown(tolerance.interval_s)}"
+        hint = "a task would do nothing but pause"
+        yield InputFault("fault_tolerance.snapshots.pause", _shown(tolerance.snapshots.pause_s), rule, hint)
     if tolerance.restart == "own-hosts" and (not tolerance.takes_checkpoints or tolerance.store != "remote"):
         rule = "needs checkpoints that can be read from everywhere"
         hint = 'write method = "checkpoint" and store = "remote"'
@@ -110,6 +114,14 @@ def _of_trimming(scenario: Scenario, broken: Collection[str]) -> Iterator[InputF
         if written and time_s > scenario.duration_s:
             rule = f"is longer than the run of {_shown(scenario.duration_s)}"
             yield InputFault(f"{here}.{key}", _shown(time_s), rule, "nothing would ever be trimmed")
+    if trimming.hop_s > trimming.every_s:
+        rule = f"must be no longer than the time between two rounds, {_shown(trimming.every_s)}"
+        yield InputFault(
+            f"{here}.step", _shown(trimming.hop_s), rule, "acks of a round would never meet the next level"
+        )
+    if trimming.work_s > trimming.every_s:
+        rule = f"must be no longer than the time between two rounds, {_shown(trimming.every_s)}"
+        yield InputFault(f"{here}.work", _shown(trimming.work_s), rule, "a task would do nothing but acknowledge")
     if whole("operators", broken):
         for name, operator in scenario.operators.items():
             if operator.window is not None and operator.window.length_s < trimming.slice_s:

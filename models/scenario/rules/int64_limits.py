@@ -258,6 +258,12 @@ def _of_state(scenario: Scenario, busy: _Busy) -> Iterator[InputFault]:
                 where = path_text(("operators", name, key))
                 what = f"all state of {name}, about {display.size(size)}, takes"
                 yield from _too_long(where, units.show(rate, "B/s"), what, size * times / rate / slowest, hint)
+        copy = scenario.fault_tolerance.snapshots.copy_bytes_per_s
+        if copy is not None:
+            times = scenario.duration_s / scenario.fault_tolerance.interval_s + 1  # each copies the whole state
+            what = f"copying the state of {name} in all checkpoints, about {display.size(size * times)}, takes"
+            where = "fault_tolerance.snapshots.copy"
+            yield from _too_long(where, units.show(copy, "B/s"), what, size * times / copy, hint)
         if size > MOST_BYTES and operator.state is not None:
             state = operator.state
             each = state.group_bytes if isinstance(state, FixedState) else state.entry_bytes

@@ -46,7 +46,7 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
 
 
 def _of_waves(scenario: Scenario) -> Iterator[InputFault]:
-    """Yield a step of a wave that takes longer than the time between two waves, and what is repeated too often."""
+    """Yield a step of a wave that takes longer than the time between two waves, and all that is repeated too often."""
     waves = scenario.waves
     # An interval that is refused below is no measure for a step.
     if waves.step is not None and waves.interval_s is not None and waves.step.mean_s >= waves.interval_s >= _SHORTEST_S:
@@ -54,8 +54,12 @@ def _of_waves(scenario: Scenario) -> Iterator[InputFault]:
         key = "waves.step.value" if isinstance(waves.step, Deterministic) else "waves.step"
         hint = "the steps of a wave end before the next begins"
         yield InputFault(key, units.show(waves.step.mean_s, "s"), rule, hint)
+    trimming, history = scenario.fault_tolerance.acked_slices, scenario.fault_tolerance.kept_history
     # Each repetition is an event, and the estimate of a run does not count them.
     repeated = {
+        "fault_tolerance.trimming.slice": trimming.slice_s if trimming else None,
+        "fault_tolerance.trimming.every": trimming.every_s if trimming else None,
+        "fault_tolerance.history.every": history.every_s if history else None,
         "waves.resend": waves.resend_s,
         "waves.interval": waves.interval_s,
         "workers.gate": scenario.workers.gate_s,

@@ -375,7 +375,7 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Answers):
         if self._plan.history is not None:
             self._clock.process(self._start(every_ns, TRIMMING, 0))
             return
-        step_ns = to_ns(self._check_trims().step_s)
+        step_ns = to_ns(self._check_trims().hop_s)
         for hops in sorted(set(self._plan.hops_to_end)):
             self._clock.process(self._start(every_ns + hops * step_ns, TRIMMING, hops))
 
