@@ -124,7 +124,7 @@ class Recovered:
     @property
     def label(self) -> str:
         """The beginning of the file's name."""
-        return f"words-{self.method.lower()}-{self.rate}-{self.interval_s:g}-{self.seed}"
+        return f"words-{self.method.lower()}-{self.rate}-{self.interval_s:.0f}-{self.seed}"
 
     @property
     def cost_s(self) -> float:
@@ -238,8 +238,8 @@ class Results:
 
 
 def _by_interval(every_s: int) -> Traffic:
-    """Return a run with so many records that each pair of tasks has some in a slice."""
-    return Traffic(10, 1700, every_s)
+    """Return a run of single tasks at the rate of the paper's figure 11."""
+    return Traffic(1, _RATES[-1], every_s)
 
 
 def _by_tasks(parallelism: int) -> Traffic:
@@ -261,9 +261,8 @@ def results(runner: TaskRunner, *, quick: bool) -> Results:
     """Return all runs."""
     seeds, few = (_QUICK_SEEDS, _QUICK_FEW) if quick else (_SEEDS, _FEW)
     traffic = [_MANY, _ONE, *([] if quick else [_HOP])]
-    traffic += [_by_interval(every_s) for every_s in _TRIMS_S]
-    traffic += [_by_tasks(parallelism) for parallelism in _PARALLELISMS]
-    traffic += [Traffic(1, 2000, every_s) for every_s in _TRIMS_S]
+    traffic += [_by_interval(every_s) for every_s in (_TRIMS_S[::2] if quick else _TRIMS_S)]
+    traffic += [_by_tasks(parallelism) for parallelism in (_PARALLELISMS[::3] if quick else _PARALLELISMS)]
     runs = [Recovered(method, seed) for method in _METHODS for seed in range(seeds)]
     runs += [Recovered("SPATE", seed, rate) for rate in _RATES for seed in range(seeds)]
     for method in _ORDER:
@@ -320,25 +319,25 @@ def _identities(found: Results) -> dict[str, Finding]:
 
 
 def _trends(found: Results) -> dict[str, Finding]:
-    by_time = [found.traffic[_by_interval(every_s)]["acks"] * every_s for every_s in _TRIMS_S]
-    by_tasks = [found.traffic[_by_tasks(count)]["acks"] / count**2 for count in _PARALLELISMS]
-    holds = all(max(own) / min(own) - 1 <= 0.01 for own in (by_time, by_tasks))
-    kept = [found.traffic[Traffic(1, 2000, every_s)]["kept"] / _MIB for every_s in _TRIMS_S]
-    slice_mib = 2000 * _EVENT / _MIB
-    lags = [size / slice_mib - every_s for size, every_s in zip(kept, _TRIMS_S, strict=True)]
-    traffic = [found.traffic[Traffic(1, 2000, every_s)]["acks"] for every_s in _TRIMS_S]
-    falls = [count * every_s for count, every_s in zip(traffic, _TRIMS_S, strict=True)]
-    within = max(lags) - min(lags) <= 1 and all(0 <= lag <= 1 for lag in lags) and max(falls) / min(falls) - 1 <= 0.01
+    runs = found.traffic
+    trims = [every_s for every_s in _TRIMS_S if _by_interval(every_s) in runs]
+    by_time = [runs[_by_interval(every_s)]["acks"] * every_s for every_s in trims]
+    by_tasks = [runs[_by_tasks(count)]["acks"] / count**2 for count in _PARALLELISMS if _by_tasks(count) in runs]
+    falls, rises = (max(own) / min(own) - 1 <= 0.01 for own in (by_time, by_tasks))
+    kept = [runs[_by_interval(every_s)]["kept"] / _MIB for every_s in trims]
+    slice_mib = _RATES[-1] * _EVENT / _MIB
+    lags = [size / slice_mib - every_s for size, every_s in zip(kept, trims, strict=True)]
+    within = all(0 <= lag <= 1 for lag in lags)
     return {
         "traffic-tau": Finding(
             f"acks x interval {min(by_time):,} to {max(by_time):,} at 1 to 5 s; acks / tasks^2 {min(by_tasks):.1f} to "
             f"{max(by_tasks):.1f} at 1 to 30 tasks",
-            holds,
+            falls and rises,
         ),
         "queue-interval": Finding(
             f"{', '.join(f'{size:.2f}' for size in kept)} MiB at 1 to 5 s: the interval and {min(lags):.1f} to "
             f"{max(lags):.1f} slices",
-            within,
+            within and falls,
         ),
     }
 
