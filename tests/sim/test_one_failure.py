@@ -1,7 +1,7 @@
 """One failure changes nothing at the sinks, whatever the method of recovery that claims so, also beside windows.
 
 Oracle: the same job without that failure; all ids at the sinks are compared, as the ledger does not reach behind
-windows. task has a host of its own, so that a failure takes one task.
+windows. Each task has a host of its own, so that a failure takes one task.
 """
 
 from __future__ import annotations
