@@ -150,8 +150,9 @@ def blocked(scenario: Scenario, one: RunRecords) -> Lines | None:
 
 
 def kept(scenario: Scenario, one: RunRecords) -> Lines | None:
-    """Return the outputs that operators keep until acks trim them [kB]; None where no acks do."""
-    if not scenario.fault_tolerance.trims_by_acks:
+    """Return the outputs that operators keep until acks or age trim them [kB]; None where neither does."""
+    tolerance = scenario.fault_tolerance
+    if not tolerance.trims_by_acks and tolerance.kept_history is None:
         return None
     line = _means(one, kept_bytes(one))
     keep = [k for k, values in enumerate(line.values) if values.any()]

@@ -49,7 +49,7 @@ def engine_assumptions(scenario: Scenario) -> tuple[str, ...]:
     that the scenario does not use are left out.
     """
     served, alone = list(scenario.operators.values()), "Tuples are served first come first served and"
-    kinds = {group.cpu for group in scenario.hosts.values()}
+    kinds, tolerance = {group.cpu for group in scenario.hosts.values()}, scenario.fault_tolerance
     # Each assumption with the condition under which it matters: a page names no model that the run does not use.
     found = [
         (kinds == {"dedicated"}, f"{alone} without interruption."),
@@ -59,17 +59,34 @@ def engine_assumptions(scenario: Scenario) -> tuple[str, ...]:
         ),
         ("processor-sharing" in kinds, "With processor sharing all services of a host go on at once, at equal pace."),
         (
-            scenario.fault_tolerance.takes_checkpoints,
+            tolerance.takes_checkpoints and tolerance.snapshots.mode == "synchronous",
             "A snapshot is taken at one instant; where `serialise` is given, writing it keeps the task busy for that "
             "time.",
         ),
         (
-            scenario.fault_tolerance.trims_by_acks,
+            tolerance.takes_checkpoints and tolerance.snapshots.mode == "asynchronous",
+            "A snapshot is taken at one instant, and written beside its task at the speed `serialise`.",
+        ),
+        (
+            tolerance.trims_by_acks,
             "Upstream trims its outputs by acks alone. Tasks without state take no checkpoint, and begin again with "
             "what is not trimmed.",
         ),
         (
-            scenario.may_fail,
+            tolerance.kept_history is not None,
+            "No checkpoint is taken. A lost task starts empty, and gets the history once more; what is older is lost.",
+        ),
+        (
+            tolerance.method == "synchronous-checkpoints",
+            "A failure rolls the whole job back; each key group or task comes back with its own newest checkpoint.",
+        ),
+        (
+            scenario.may_fail and tolerance.divides_groups,
+            "Key groups of a dead host are divided among the live hosts, the one with the fewest key groups and tasks "
+            "first; nothing moves back afterwards.",
+        ),
+        (
+            scenario.may_fail and not tolerance.divides_groups,
             "A key group of a dead host resumes on the host that holds its checkpoint, else on the live host with the "
             "fewest key groups and tasks; nothing moves back afterwards.",
         ),
@@ -88,7 +105,7 @@ def engine_assumptions(scenario: Scenario) -> tuple[str, ...]:
             "its own until it is up. Shuffled tuples go to random tasks, not round robin.",
         ),
         (
-            scenario.fault_tolerance.acking is not None,
+            tolerance.acking is not None,
             "An ack arrives one latency after its tuple was processed. What windows and timers emit has no root, and "
             "is not emitted again.",
         ),
@@ -240,6 +257,9 @@ def _facts(scenario: Scenario) -> tuple[Fact, ...]:
             times = f"from {display.instant(kept.begin_s)} on every {display.duration(kept.every_s)}"
             text = f"{kept.method}, {times}, theta {display.exact(kept.theta)}"
             facts.append(Fact("maintenance of the allocation", text))
+    elif tolerance.kept_history is not None:
+        length = display.duration(tolerance.kept_history.length_s, 6)
+        facts.append(Fact("upstream backup", f"the outputs of {length}, {tolerance.guarantee}"))
     elif tolerance.acking is not None:
         acker = tolerance.acking
         limit = f", at most {acker.pending:,} pending" if acker.pending else ""

@@ -39,7 +39,7 @@ _LAG = "A source is behind while its host is down, and while bounded queues have
 _FILLED = "Of each operator the task whose queue has the fewest places left; under way to it counts as taken."
 _FREE = f"{_FILLED} No task ever had to wait for a place."
 _BLOCKED = "The mean over the tasks of each operator: outputs wait for room at their receivers, and nothing is started."
-_KEPT = "Acks trim them: the output slice tables of all tasks of an operator together."
+_KEPT = "Upstream can send them again; all tasks of an operator together."
 
 
 def topology_section(topology: Topology) -> Section:
@@ -132,7 +132,7 @@ class Flow:
     `filled` is in per cent of the places of the fullest bounded queue, `blocked` in per cent of the time.
 
     Units: tuples per second, tuples, tuples, per cent, per cent, kB. `lag` counts tuples that have arrived at a source
-    and were not emitted yet; `kept` are the outputs that acks have not trimmed.
+    and were not emitted yet; `kept` are the outputs that are not trimmed.
     """
 
     throughput: Lines | None = None

@@ -252,6 +252,11 @@ class FaultTolerance(Description):
         return self.takes_checkpoints or self.method == "upstream-backup"
 
     @property
+    def divides_groups(self) -> bool:
+        """Return whether lost key groups are divided among the live hosts, whoever holds their checkpoints."""
+        return self.method in ("state-management", "elastic-upstream-backup", "upstream-backup")
+
+    @property
     def kept_history(self) -> History | None:
         """Return for how long outputs are kept, or None with another method."""
         return (self.history or History()) if self.method == "upstream-backup" else None
