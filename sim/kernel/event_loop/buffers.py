@@ -108,6 +108,8 @@ def keep(state: State, sender: int, receiver: int, tuple_id: int, created: int, 
     node.created = created
     node.key = key
     node.pos = NONE
+    if state.extended and state.options.trims:
+        state.node_slices[n] = state.slices[sender].end  # that slice has not ended yet
     p.last = n
     if p.live == NONE:
         p.live = n

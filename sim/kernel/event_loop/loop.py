@@ -103,6 +103,7 @@ ROOM = np.dtype(
     [
         ("need", "i8"),  # sendings that it may need
         ("burst", "i8"),  # sendings of windows and watermarks beyond these
+        ("confirmations", "i8"),  # that it may need, of rounds of acks
         ("budget", "i8"),  # so many everyday events have room for what they may need
         ("rows_full", "u1"),  # only rows of tuples have no room left
     ],
@@ -187,7 +188,7 @@ def advance(state: State, limit_time: int, limit_rank: int, limit_seq: int) -> i
                 and not room_for_windows(state, kind, ref, rank, need)
             ):
                 return GROW
-            state.room.budget = 0
+            state.room.budget = state.room.confirmations = 0
         else:
             # An everyday event: one tuple arrives or ends. `room` counts once for how many of them there is room, and
             # nobody looks again until these are used up.
@@ -315,7 +316,9 @@ def most_sent(state: State, kind: int, ref: int) -> int:
     elif kind == ROUND:
         need += 2 * state.round_partitions.shape[0]
     elif state.extended and kind == TRIMMING and state.options.trims:
-        need += 2 * state.tables.pairs
+        # A confirmation for each pair of partitions, but a message, and perhaps work, for a pair of tasks only.
+        state.room.confirmations = state.tables.pairs
+        need += state.cluster.tasks + min(state.tables.pairs, state.cluster.tasks * state.cluster.tasks)
     elif state.extended and kind == TIMER:
         u = state.partitions[ref]
         need += state.options.fan_out * (state.heap[0].time // state.operators[u.operator].timer - u.ticks)
@@ -344,8 +347,10 @@ def room(state: State, need: int) -> bool:
         if state.acking.covered:
             left = min(left, state.held_ack_pool.left)
     if state.extended and state.options.trims:
-        left = min(left, state.confirmation_pool.left)
-        if state.slicing.most_open >= state.slicing.ring:
+        if (
+            state.confirmation_pool.left < state.room.confirmations
+            or state.slicing.most_open >= state.slicing.ring
+        ):
             left = 0
     # A dispatch can drop all that waits; a second that is over makes up to seven rows of messages.
     drops = min(state.dropped_rows.shape[0] - state.drops.rows, state.notices.shape[0]) - state.visits.shape[0]

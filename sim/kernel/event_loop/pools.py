@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _START = 256
 _PART = 4
-_COUNTS = ("confirmed_counts", "slice_marks", "pair_marks", "confirmed", "confirmed_to", "acked", "hops_to_end")
+_COUNTS = ("confirmed_counts", "slice_marks", "confirmed", "confirmed_to", "acked", "hops_to_end")
 _RING = 16  # marks of a partition for which there is room at first
 _ROOTS = 4096  # that are emitted at least between two looks for those that are done
 
@@ -68,6 +68,7 @@ def empty() -> dict[str, np.ndarray]:
         "slices": np.zeros(0, SLICES),
         "rounds_at": np.zeros(0, ROUND_AT),
         "acked_node": np.zeros(0, np.int32),
+        "node_slices": np.zeros(0, np.int32),
         **{name: np.zeros(0, np.int64) for name in _COUNTS},
     }
 
@@ -131,7 +132,7 @@ def grown(state: State, need: int, burst: int = 0) -> None:
         _more_nodes(state, sent)
         _more_pairs(state, sent)
     if state.options["trims"]:
-        _more_slices(state, sent)
+        _more_slices(state)
     if state.options["paced"] and state.services.shape[0] < state.visits.shape[0]:
         state.services = longer(state.services, state.visits.shape[0])
     _more_chunks(state, _chunks(state, need))
@@ -167,10 +168,10 @@ def _more_pairs(state: State, need: int) -> None:
         state.pairs, state.pair_index = pairs, index
 
 
-def _more_slices(state: State, need: int) -> None:
-    """Make room for so many confirmations, and for the marks of the pairs that there are."""
+def _more_slices(state: State) -> None:
+    """Make room for the confirmations of a round, and for what is known of the pairs and outputs that there are."""
     levels = int(state.slicing["levels"])
-    more_places(state, "confirmation", need)
+    more_places(state, "confirmation", int(state.room["confirmations"]))
     for name, items in (("confirmed_counts", state.confirmations), ("acked", state.pairs), ("acked_node", state.pairs)):
         if getattr(state, name).shape[0] < levels * items.shape[0]:
             setattr(state, name, longer(getattr(state, name), levels * items.shape[0]))
@@ -179,24 +180,18 @@ def _more_slices(state: State, need: int) -> None:
         ring *= 2
     if ring > before:
         _widen(state, before, ring)
-    if state.pair_marks.shape[0] < ring * state.pairs.shape[0]:
-        state.pair_marks = longer(state.pair_marks, ring * state.pairs.shape[0])
+    if state.node_slices.shape[0] < state.nodes.shape[0]:
+        state.node_slices = longer(state.node_slices, state.nodes.shape[0])
 
 
 def _widen(state: State, before: int, ring: int) -> None:
     """Give each ring of marks more places; a mark stands at its number modulo that of the places."""
-    partitions, pairs = state.partitions.shape[0], state.pairs.shape[0]
-    slice_marks = state.slice_marks.reshape(-1, before)
-    pair_marks = state.pair_marks[: pairs * before].reshape(-1, before)
-    wider, wider_pairs = np.zeros((partitions, ring), np.int64), np.zeros((pairs, ring), np.int64)
+    partitions, slice_marks = state.partitions.shape[0], state.slice_marks.reshape(-1, before)
+    wider = np.zeros((partitions, ring), np.int64)
     for partition in range(partitions):
         numbers = np.arange(int(state.slices["first"][partition]), int(state.slices["end"][partition]))
         wider[partition, numbers % ring] = slice_marks[partition, numbers % before]
-    for pair in range(int(state.tables["pairs"])):
-        sender = int(state.pairs["sender"][pair])
-        numbers = np.arange(int(state.slices["first"][sender]), int(state.slices["end"][sender]))
-        wider_pairs[pair, numbers % ring] = pair_marks[pair, numbers % before]
-    state.slice_marks, state.pair_marks = wider.reshape(-1), wider_pairs.reshape(-1)
+    state.slice_marks = wider.reshape(-1)
     state.slicing["ring"] = ring
 
 

@@ -90,7 +90,7 @@ ROOMS = (
     Room(
         "buffers",
         {"node_pool": POOL, "chunk_pool": POOL, "ids": IDS},
-        {"nodes": NODE, "log": _u8, "log_next": _i4, "log_newest": _i8, "operators": OPERATOR},
+        {"nodes": NODE, "node_slices": _i4, "log": _u8, "log_next": _i4, "log_newest": _i8, "operators": OPERATOR},
     ),
     Room(
         "hash_tables",
@@ -134,7 +134,6 @@ ROOMS = (
             "confirmed_counts": _i8,  # by confirmation, by level
             "slices": SLICES,
             "slice_marks": _i8,  # by partition, a ring: applied tuples at the end of a slice
-            "pair_marks": _i8,  # by pair, a ring: the number of its next output then
             "confirmed": _i8,  # by partition, by level: so many of the first applied tuples
             "confirmed_to": _i8,  # and marks up to this number
             "acked": _i8,  # by pair, by level: outputs up to this number

@@ -1,8 +1,9 @@
 """The queue trimming protocol: slices of what partitions process, and rounds of acks by which upstream trims outputs.
 
-The rules are those of `sim.plain.trimming`. A mark is a count of applied tuples of a partition, and for each pair in
-which it sends the number of the next output. Marks stand in rings: those of a partition that are open have numbers from
-`first` to before `end`. An output has the number of its pair, so what is acknowledged is a number, too.
+The rules are those of `sim.plain.trimming`. A mark is a count of applied tuples of a partition. Marks stand in rings:
+those of a partition that are open have numbers from `first` to before `end`. An output has the number of its slice
+beside it (`node_slices`), that of the first mark that counts it, so no mark needs a count for each receiver: a slice is
+acknowledged if the first output that is not, of each pair, is of a later one. Numbers of slices rise within a pair.
 """
 
 from __future__ import annotations
@@ -73,12 +74,7 @@ def end_slices(state: State) -> None:
 @kernel
 def _mark(state: State, partition: int) -> None:
     s, ring = state.slices[partition], state.slicing.ring
-    place = s.end % ring
-    state.slice_marks[partition * ring + place] = state.partitions[partition].applied
-    pair = state.partitions[partition].out_pair
-    while pair != NONE:
-        state.pair_marks[pair * ring + place] = state.pairs[pair].end_seq
-        pair = state.pairs[pair].next_out
+    state.slice_marks[partition * ring + s.end % ring] = state.partitions[partition].applied
     s.end += 1
 
 
@@ -127,9 +123,7 @@ def _confirm(state: State, partition: int) -> None:
             state.confirmed[first + level] = u.applied
             continue
         # What was confirmed once stays so, although a receiver may have lost it with its host since.
-        done = state.confirmed_to[first + level]
-        while done < s.end and _is_confirmed(state, partition, done % ring, level):
-            done += 1
+        done = _confirmed_to(state, partition, level)
         if done > state.confirmed_to[first + level]:
             state.confirmed_to[first + level] = done
             state.confirmed[first + level] = state.slice_marks[partition * ring + (done - 1) % ring]
@@ -138,21 +132,33 @@ def _confirm(state: State, partition: int) -> None:
 
 
 @kernel
-def _is_confirmed(state: State, partition: int, place: int, level: int) -> bool:
-    """Return whether downstream acknowledges the outputs of a slice one level below, and a checkpoint has it."""
-    u, levels, ring = state.partitions[partition], state.slicing.levels, state.slicing.ring
-    if state.slices[partition].stateful and state.slice_marks[partition * ring + place] > (
-        u.stored_count if u.stored else 0
-    ):
-        return False
+def _confirmed_to(state: State, partition: int, level: int) -> int:
+    """Return up to which mark checkpoints have slices, and downstream acknowledges their outputs one level below."""
+    u, s, ring = state.partitions[partition], state.slices[partition], state.slicing.ring
+    before, done = state.confirmed_to[partition * state.slicing.levels + level], s.end
+    if s.stateful:
+        stored = u.stored_count if u.stored else 0
+        done = before
+        while done < s.end and state.slice_marks[partition * ring + done % ring] <= stored:
+            done += 1
     pair = u.out_pair
-    while pair != NONE:
-        p, kept = state.pairs[pair], state.pair_marks[pair * ring + place]
-        trimmed = p.live_seq if p.live != NONE else p.end_seq
-        if kept > trimmed and kept > state.acked[pair * levels + level - 1]:
-            return False
-        pair = p.next_out
-    return True
+    while pair != NONE and done > before:
+        node = _first_not_acked(state, pair, level - 1)
+        if node != NONE:
+            done = min(done, state.node_slices[node])
+        pair = state.pairs[pair].next_out
+    return done
+
+
+@kernel
+def _first_not_acked(state: State, pair: int, level: int) -> int:
+    """Return the first output of a pair that is live and not acknowledged at a level; none is NONE."""
+    p, at = state.pairs[pair], pair * state.slicing.levels + level
+    if p.live == NONE or state.acked[at] <= p.live_seq:
+        return p.live
+    # The last one that is acknowledged is not trimmed, so that it is still there.
+    last = state.acked_node[at]
+    return NONE if last == p.last else next_node(state, last)
 
 
 @kernel
@@ -250,11 +256,9 @@ def _move_on(state: State, pair: int, level: int, count: int) -> None:
     p, at = state.pairs[pair], pair * state.slicing.levels + level
     if p.live == NONE:
         return
-    seq, last, node = p.live_seq, NONE, p.live
+    seq, last, node = p.live_seq, NONE, _first_not_acked(state, pair, level)
     if state.acked[at] > seq:
-        # The last one that is acknowledged is not trimmed, so that it is still there.
         seq, last = state.acked[at], state.acked_node[at]
-        node = NONE if last == p.last else next_node(state, last)
     while node != NONE:
         one = state.nodes[node]
         pos = one.pos if state.ids.clean else position(state, p.receiver, one.id)
