@@ -55,7 +55,7 @@ def _of_waves(scenario: Scenario) -> Iterator[InputFault]:
         hint = "the steps of a wave end before the next begins"
         yield InputFault(key, units.show(waves.step.mean_s, "s"), rule, hint)
     trimming, history = scenario.fault_tolerance.acked_slices, scenario.fault_tolerance.kept_history
-    # Each repetition is an event, and the estimate of a run does not count them.
+    # Each repetition is an event; that of a wave or a gate is in no estimate of the run.
     repeated = {
         "fault_tolerance.trimming.slice": trimming.slice_s if trimming else None,
         "fault_tolerance.trimming.every": trimming.every_s if trimming else None,
