@@ -336,9 +336,7 @@ def _logs(scenario: Scenario) -> bool:
     return scenario.keeps_ids
 
 
-def _control_bytes(
-    scenario: Scenario, rates: Mapping[str, Flow], steps: float, doubled: float, events: float
-) -> float:
+def _control_bytes(scenario: Scenario, rates: Mapping[str, Flow], steps: float, doubled: float, events: float) -> float:
     """Return the memory of all but the tuples; `doubled` of the steps are of replicas."""
     if not _logs(scenario):
         return events * BYTES_PER_EVENT

@@ -346,12 +346,12 @@ def room(state: State, need: int) -> bool:
         left = min(left, roots_for(state))
         if state.acking.covered:
             left = min(left, state.held_ack_pool.left)
-    if state.extended and state.options.trims:
-        if (
-            state.confirmation_pool.left < state.room.confirmations
-            or state.slicing.most_open >= state.slicing.ring
-        ):
-            left = 0
+    if (
+        state.extended
+        and state.options.trims
+        and (state.confirmation_pool.left < state.room.confirmations or state.slicing.most_open >= state.slicing.ring)
+    ):
+        left = 0
     # A dispatch can drop all that waits; a second that is over makes up to seven rows of messages.
     drops = min(state.dropped_rows.shape[0] - state.drops.rows, state.notices.shape[0]) - state.visits.shape[0]
     if state.extended and state.event_time.keeps_tuples:
