@@ -192,7 +192,13 @@ def _carriers(
         for index, upload in enumerate(_uploads(scenario, load, name, inputs)):
             task = layout.task_name(name, index)
             by_host[placed[task]].append(upload)
-            if operator.serialise_bytes_per_s is not None:
+            if operator.serialise_bytes_per_s is None:
+                continue
+            if scenario.fault_tolerance.snapshots.mode == "asynchronous":
+                # Beside the task each key group is written on its own, and tuples take nothing of that.
+                groups = layout_of_groups(operator.groups, operator.parallelism).tolist().count(index)
+                yield task, "writes", [upload], operator.serialise_bytes_per_s * groups, 0.0
+            else:
                 rate = operator.serialise_bytes_per_s * operator.threads
                 yield task, "writes", [upload], rate, min(1.0, float(load.operators[name].utilisation[index]))
     remote = scenario.fault_tolerance.store == "remote"

@@ -157,11 +157,12 @@ def _once(scenario: Scenario, load: Load, inputs: RunInputs | None, share: Mappi
     for name in layout.topological(scenario):
         operator, own = scenario.operators[name], load.operators[name]
         comes[name] = 1.0 if operator.kind == "source" else _coming(scenario, load, inputs, name, served)
-        busy = own.utilisation * comes[name]
+        busy = (own.utilisation - own.chores) * comes[name]
         for index, host in enumerate(hosts[name]):
             if host in demand:
-                demand[host] += float(busy[index]) * operator.threads
-        part = np.minimum(cores[name], 1 / np.maximum(busy, 1e-300))
+                demand[host] += float(busy[index] + own.chores[index]) * operator.threads
+        # Chores go ahead of tuples, which share what they leave.
+        part = np.minimum(cores[name], np.maximum(0.0, 1 - own.chores) / np.maximum(busy, 1e-300))
         served[name] = min(comes[name] * float((own.task_shares * part).sum()), limits[name])
     return _Passed(comes, served, demand, limits, cores)
 

@@ -27,17 +27,22 @@ Mixture = tuple[tuple[float, KeyLaw], ...]  # laws with weights
 
 @dataclass(frozen=True)
 class OperatorLoad:
-    """Load of an operator: rates, each task's share of the input and utilisation, state at the end [B]."""
+    """Load of an operator: rates, each task's share of the input and utilisation, state at the end [B].
+
+    `chores` is the part of `utilisation` that does not come with tuples: pauses for snapshots, and acks.
+    """
 
     flow: Flow
     task_shares: np.ndarray  # (parallelism,), sum 1
     utilisation: np.ndarray  # (parallelism,) mean load of each task per thread
+    chores: np.ndarray  # (parallelism,)
     state_bytes: float
 
     @property
     def peak_utilisation(self) -> float:
         """Return the load of the busiest task while the rate is at its peak."""
-        return float(self.utilisation.max(initial=0.0)) * self.flow.peak_factor
+        by_tuples = self.utilisation - self.chores
+        return float((by_tuples * self.flow.peak_factor + self.chores).max(initial=0.0))
 
 
 @dataclass(frozen=True)
@@ -70,10 +75,11 @@ class Load:
 
 
 def expected_load(scenario: ScenarioDescription, inputs: RunInputs | None = None) -> Load:
-    """Return the load of operators, tasks, hosts and links by tuples and their acks alone; assumes a valid scenario.
+    """Return the load of operators, tasks, hosts and links; assumes a valid scenario.
 
     `inputs`: recorded rates, and shares of streams. Utilisations above 1 mean overload; nothing here lets a queue stop
-    its senders (see `models.steady_state.estimate.backlog`). Checkpoints are not in it (`checkpoint_traffic`).
+    its senders (see `models.steady_state.estimate.backlog`). Of checkpoints only the pauses of their tasks are in it,
+    not what is written and sent (`checkpoint_traffic`).
 
     >>> from holdfast import expected_load, read_scenario
     >>> load = expected_load(read_scenario("examples/two-hosts.toml").scenario)
@@ -87,9 +93,9 @@ def expected_load(scenario: ScenarioDescription, inputs: RunInputs | None = None
     for name, operator in scenario.operators.items():
         mean_s = operator.service.mean_s if operator.service else 0.0
         busy = rates[name].rate_in.mean_per_s * shares[name] * mean_s / speeds(scenario, name, placed, hosts)
-        operators[name] = OperatorLoad(
-            rates[name], shares[name], busy / operator.threads, _state_bytes(scenario, name, rates[name])
-        )
+        state_bytes = _state_bytes(scenario, name, rates[name])
+        chores = _chores(scenario, name, state_bytes)
+        operators[name] = OperatorLoad(rates[name], shares[name], busy / operator.threads + chores, chores, state_bytes)
     return Load(operators, _hosts(scenario, operators, placed, inputs), _assumptions(scenario, inputs))
 
 
@@ -191,6 +197,26 @@ def _state_bytes(scenario: ScenarioDescription, name: str, flow: Flow) -> float:
     if isinstance(state, PerKeyState):
         return state.entry_bytes * min(layout.keys_seen(scenario, name), tuples)
     return 0.0
+
+
+def _chores(scenario: ScenarioDescription, name: str, state_bytes: float) -> np.ndarray:
+    """Return the share of the time of each task, per thread, that pauses for snapshots and acks take, (parallelism,).
+
+    Each key group of a task has a pause of its own, which grows with its state where that is copied.
+    """
+    operator, tolerance = scenario.operators[name], scenario.fault_tolerance
+    busy = np.zeros(operator.parallelism)
+    if operator.service is None:
+        return busy  # nothing is served one after the other there
+    if tolerance.saves(operator):
+        groups = np.bincount(layout_of_groups(operator.groups, operator.parallelism), minlength=operator.parallelism)
+        copy = tolerance.snapshots.copy_bytes_per_s
+        each_s = tolerance.snapshots.pause_s + (state_bytes / operator.groups / copy if copy else 0.0)
+        busy += groups * each_s / tolerance.interval_s
+    trimming = tolerance.acked_slices
+    if trimming is not None:
+        busy += layout.acks_of_task(scenario, name) * trimming.work_s / trimming.every_s
+    return busy / operator.threads
 
 
 def _hosts(

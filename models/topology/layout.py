@@ -199,6 +199,22 @@ def output_bytes(scenario: ScenarioDescription) -> dict[str, float]:
     return size
 
 
+def acks_of_task(scenario: ScenarioDescription, name: str) -> int:
+    """Return how many acks a task of an operator sends and gets in a round: one for each task it is connected with."""
+    operator, found = scenario.operators[name], 0
+    for upstream, partitioning in operator.inputs.items():
+        found += _connected(operator.parallelism, scenario.operators[upstream].parallelism, partitioning == "forward")
+    for reader in dataflow(scenario)[name]:
+        forward = scenario.operators[reader].inputs[name] == "forward"
+        found += _connected(operator.parallelism, scenario.operators[reader].parallelism, forward)
+    return found
+
+
+def _connected(here: int, there: int, forward: bool) -> int:
+    """Return with how many of so many tasks each of the tasks `here` is connected, at the most."""
+    return -(-there // here) if forward else there
+
+
 def keys_seen(scenario: ScenarioDescription, name: str) -> float:
     """Return how many keys can reach an operator: those of the largest law, since all laws number keys alike.
 

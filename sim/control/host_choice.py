@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from sim.control.cluster import NOWHERE
@@ -31,10 +32,13 @@ class HostChoice:
             slots,
         )
 
-    def for_partition(self, partition: int, holder: int | None = None) -> Choice:
+    def for_partition(
+        self, partition: int, holder: int | None = None, avoided: Mapping[int, str] = MappingProxyType({})
+    ) -> Choice:
         """Return the host that takes a lost partition: the holder of its checkpoint, or the least used one.
 
-        `holder` may also be REMOTE. With `fault_tolerance.restart = "own-hosts"` only the hosts of the partition count.
+        `holder` may also be REMOTE. `avoided` has the hosts that take it only if no other one can, and why. With
+        `fault_tolerance.restart = "own-hosts"` only the hosts of the partition count.
         """
         operator, has_room = self.cluster.partition_operator[partition], self.slots.has_room
         full = ""
@@ -52,10 +56,15 @@ class HostChoice:
                 if homes
                 else Choice(None, "its own hosts have no free slot")
             )
+        least = self.least_used(lambda host: has_room(operator, host) and host not in avoided)
+        if least is not None:
+            others = " that are not avoided" if avoided else ""
+            return Choice(least, f"{full}it has the fewest key groups and tasks of the live hosts{others}")
         least = self.least_used(lambda host: has_room(operator, host))
         if least is None:
             return Choice(None, "no live host has a free slot" if any(self.cluster.trusted) else "no host is alive")
-        return Choice(least, f"{full}it has the fewest key groups and tasks of the live hosts")
+        though = f", although {avoided[least]}" if avoided else ""
+        return Choice(least, f"{full}it has the fewest key groups and tasks of the live hosts{though}")
 
     def for_task(self) -> int | None:
         """Return the least used host with a free slot; None without one."""

@@ -12,11 +12,14 @@ import pytest
 from small_jobs import scenario, simulate
 from test_planes import differences
 
+from models.records.decisions import decisions
 from models.records.tables import RunRecords
 from models.scenario.inputs import RunInputs
 from models.scenario.rules import faults
+from models.scenario.rules.advice import warnings
 from models.scenario.rules.support import not_simulated
 from models.scenario.scenario import Scenario
+from models.steady_state.load import expected_load
 from scenarios.planning.checkpoints import checkpoint_hosts_of
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.plain.plane import PlainPlane
@@ -303,12 +306,13 @@ def refused(raw: dict[str, Any]) -> str:
         ({"levels": 0}, "greater than or equal to 1"),
         ({"levels": 4}, "above the depth of the job: its longest path has 3 hops"),
         ({"every": "0 s"}, "must be longer than zero"),
-        ({"every": "9 s"}, "is longer than the run of 8 s"),
+        ({"every": "8 s"}, "is not shorter than the run of 8 s"),
         ({"every": "1 us"}, "must be at least 1 ms"),
         ({"slice": "1 ns"}, "must be at least 1 ms"),
         ({"step": "2 s"}, "must be no longer than the time between two rounds, 1 s"),
         ({"work": "1 h"}, "must be no longer than the time between two rounds, 1 s"),
-        ({"slice": "8.5 s"}, "is longer than the run of 8 s"),
+        ({"work": "600 ms"}, "must be no longer than 1 s for all 2 acks of a task of a together"),
+        ({"slice": "8.5 s"}, "is not shorter than the run of 8 s"),
         ({"reading": "loose"}, "safe"),
         ({"acks": 3}, "acks"),
     ],
@@ -326,10 +330,101 @@ def test_what_cannot_be_trimmed_is_refused(change: dict[str, Any], said: str) ->
         ({"history": {}}, "needs the method upstream-backup"),
         ({"snapshots": {"pause": "3 s"}}, "must be no longer than the time between two checkpoints, 2 s"),
         ({"method": "upstream-backup", "trimming": None, "history": {"every": "1 us"}}, "must be at least 1 ms"),
+        ({"method": "upstream-backup", "trimming": None, "history": {"every": "9 s"}}, "is not shorter than the run"),
     ],
 )
 def test_what_does_not_go_together_is_refused(change: dict[str, Any], said: str) -> None:
     assert said in refused(chain("aB", **change))
+
+
+def keyed(**tolerance: Any) -> dict[str, Any]:
+    """The chain with six key groups of an operator, at two tasks."""
+    raw = chain("aB", **tolerance)
+    raw["workload"]["src"]["keys"] = {"distribution": "uniform", "count": 40}
+    raw["operators"]["b"] |= {"inputs": {"a": "key"}, "key_groups": 6, "parallelism": 2}
+    raw["placement"]["tasks"] |= {"b-0": "h-2", "b-1": "h-4"}
+    return raw
+
+
+def test_pauses_of_all_key_groups_of_a_task_count() -> None:
+    assert "for all 3 key groups of a task of b together" in refused(keyed(snapshots={"pause": "700 ms"}))
+    load = expected_load(scenario(keyed(snapshots={"pause": "500 ms"})))
+    assert load.operators["b"].chores.tolist() == [3 * 0.5 / 2] * 2
+    assert load.operators["b"].utilisation.tolist() == pytest.approx([0.75 + 5 * 0.001] * 2, rel=1e-3)
+    acks = expected_load(scenario(chain("aB", trimming=TRIMMING | {"work": "50 ms"})))
+    assert acks.operators["a"].chores.tolist() == [2 * 0.05]
+
+
+def test_a_task_that_only_pauses_is_warned_of() -> None:
+    copied = {"model": "fixed", "bytes": "1 GB"}
+    raw = keyed(snapshots={"pause": "100 ms", "copy": "1 GB/s"})
+    raw["operators"]["b"]["state"] = copied
+    said = [str(one) for one in warnings(scenario(raw))]
+    assert any("busiest task is 165.6" in one and "of it by pauses for snapshots" in one for one in said)
+
+
+@pytest.mark.parametrize(("mode", "late"), [("synchronous", True), ("asynchronous", False)])
+def test_what_is_written_beside_the_task_leaves_it_to_tuples(mode: str, late: bool) -> None:
+    raw = keyed(snapshots={"mode": mode})
+    raw["operators"]["b"] |= {"serialise": "1.5 MB/s", "state": {"model": "fixed", "bytes": "1 MB"}}
+    said = [str(one) for one in warnings(scenario(raw)) if "writes" in str(one)]
+    assert bool(said) is late
+    raw["operators"]["b"]["serialise"] = "400 kB/s"  # a group takes 2.5 s, at an interval of 2 s
+    assert any("checkpoints cannot keep up: b-1 writes" in str(one) for one in warnings(scenario(raw)))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"method": "upstream-backup", "snapshots": {"pause": "1 s"}}, "snapshots: has no effect"),
+        ({"method": "upstream-backup", "store": "upstream"}, "store: has no effect"),
+        ({"store": "upstream", "allocation": "exact"}, "allocation: has no effect: checkpoints are kept on the host"),
+        ({"allocation": "exact"}, "allocation: has no effect: checkpoints are kept in a remote store"),
+    ],
+)
+def test_keys_without_effect_are_warned_of(change: dict[str, Any], said: str) -> None:
+    raw = chain("aB", **change)
+    if change.get("method"):
+        del raw["fault_tolerance"]["trimming"]
+    assert any(said in str(one) for one in warnings(scenario(raw)))
+
+
+def test_a_history_as_long_as_the_run_loses_nothing() -> None:
+    raw = chain("aB", "20 s", method="upstream-backup") | {"events": dies("5 s", 2)}
+    del raw["fault_tolerance"]["trimming"]
+    said = "older than the history"
+    assert not any(said in str(one) for one in warnings(scenario(raw)))
+    assert any(said in str(one) for one in warnings(scenario(raw | {"duration": "40 s"})))
+    assert lost(simulate(scenario(raw))) == [0, 0, 0]
+
+
+# -- where what is lost goes on
+
+
+def together(hosts: int, **places: str) -> dict[str, Any]:
+    """src -> a -> b -> out, with the host of b dying."""
+    raw = chain("ab") | {
+        "hosts": {"h": {"count": hosts}},
+        "placement": {"tasks": {f"{k}-0": v for k, v in places.items()}},
+    }
+    return raw | {"events": {"dies": {"at": "3 s", "kind": "host-failure", "host": places["b"]}}}
+
+
+def resumed(raw: dict[str, Any]) -> list[tuple[str, str]]:
+    """(host, reason) of each recovery of b."""
+    rows = simulate(scenario(raw)).tables["decisions"]
+    return [(one.target, one.reason) for _, one in decisions(rows) if one.action == "restore" and one.subject == "b[0]"]
+
+
+def test_a_lost_task_goes_on_apart_from_its_neighbours() -> None:
+    # The least used host is that of a; with both on it, one failure would take more than two levels survive.
+    ((host, why),) = resumed(together(3, src="h-0", a="h-1", b="h-2", out="h-0"))
+    assert (host, why.endswith("that are not avoided")) == ("h-0", True)
+    ((host, why),) = resumed(together(2, src="h-0", a="h-0", b="h-1", out="h-0"))
+    assert (host, why.endswith("although its next failure would take tasks of a and b together")) == ("h-0", True)
+    raw = together(3, src="h-0", a="h-1", b="h-2", out="h-0")
+    raw["fault_tolerance"]["trimming"] = TRIMMING | {"levels": 3}
+    assert [host for host, _ in resumed(raw)] == ["h-1"]
 
 
 def test_a_window_that_is_shorter_than_a_slice_is_refused() -> None:

@@ -89,7 +89,8 @@ def _of_load(scenario: Scenario, load: Load) -> Iterator[Advice]:
     """Warn of tasks, hosts and links with a utilisation of 1 or more: one warning for a group of hosts."""
     for name, operator in load.operators.items():
         mean, peak = float(operator.utilisation.max(initial=0.0)), operator.peak_utilisation
-        yield from _over_one(path_text(("operators", name)), "its busiest task", mean, peak)
+        chores = float(operator.chores[operator.utilisation.argmax()])
+        yield from _over_one(path_text(("operators", name)), "its busiest task", mean, peak, chores)
     seen: set[object] = set()
     groups = host_group_names(scenario)
     for host, host_load in load.hosts.items():
@@ -109,15 +110,17 @@ def _of_load(scenario: Scenario, load: Load) -> Iterator[Advice]:
             yield Advice(path_text(("hosts", group, "network")), text)
 
 
-def _over_one(path: str, who: str, mean: float, peak: float) -> Iterator[Advice]:
-    """Warn of a utilisation of 1 or more, on average or at the peak."""
+def _over_one(path: str, who: str, mean: float, peak: float, chores: float = 0.0) -> Iterator[Advice]:
+    """Warn of a utilisation of 1 or more, on average or at the peak; `chores` of it are no work on tuples."""
+    usual = display.share(mean)
+    beside = f", {display.share(chores)} of it by pauses for snapshots and by acks" if chores >= _WORTH_NAMING else ""
     if mean >= 1:
-        yield Advice(
-            path, f"utilisation of {who} is {display.share(mean)} on average: queues grow as long as the run lasts"
-        )
+        text = f"utilisation of {who} is {usual} on average{beside}: queues grow as long as the run lasts"
+        yield Advice(path, text)
     elif peak >= 1:
-        high, usual = display.share(peak), display.share(mean)
-        yield Advice(path, f"utilisation of {who} is {high} at the peak and {usual} on average: a backlog builds up")
+        high = display.share(peak)
+        text = f"utilisation of {who} is {high} at the peak and {usual} on average{beside}: a backlog builds up"
+        yield Advice(path, text)
 
 
 def _of_times(scenario: Scenario) -> Iterator[Advice]:
@@ -167,11 +170,12 @@ def _of_failures(scenario: Scenario) -> Iterator[Advice]:
     if method == "synchronous-checkpoints" and fails and scenario.fault_tolerance.store != "remote":
         said = "a host that dies may hold the only checkpoint of a task that lives, and is rolled back; take remote"
         yield Advice("fault_tolerance.store", said)
+    yield from _of_unused(scenario)
     history = scenario.fault_tolerance.kept_history
     if history is not None and fails:
         for name, operator in scenario.operators.items():
             ends_s = operator.state.length_s if isinstance(operator.state, WindowState) else math.inf
-            if operator.state is not None and ends_s > history.length_s:
+            if operator.state is not None and min(ends_s, scenario.duration_s) > history.length_s:
                 said = f"the state of {name} is older than the history that is kept: a failure loses what is older"
                 yield Advice("fault_tolerance.history.length", said)
     if method == "none" and fails:
@@ -180,6 +184,19 @@ def _of_failures(scenario: Scenario) -> Iterator[Advice]:
         yield from _of_adjacent_tasks(scenario)
     if method == "acker" and fails and any(operator.state for operator in scenario.operators.values()):
         yield Advice("fault_tolerance", "hosts fail and the acker saves no state: it begins anew, empty")
+
+
+def _of_unused(scenario: Scenario) -> Iterator[Advice]:
+    """Warn of keys that are written and have no effect with the method, or where its checkpoints are kept."""
+    tolerance = scenario.fault_tolerance
+    written, here = tolerance.model_fields_set, "fault_tolerance"
+    if tolerance.method != "none" and not tolerance.takes_checkpoints:
+        for key in ("snapshots", "store", "allocation"):
+            if key in written:
+                yield Advice(f"{here}.{key}", f"has no effect: the method {tolerance.method} takes no checkpoints")
+    elif tolerance.takes_checkpoints and tolerance.store != "nodes" and "allocation" in written:
+        where = "in a remote store" if tolerance.store == "remote" else "on the host of an upstream task"
+        yield Advice(f"{here}.allocation", f"has no effect: checkpoints are kept {where}")
 
 
 def _of_adjacent_tasks(scenario: Scenario) -> Iterator[Advice]:
@@ -196,8 +213,17 @@ def _of_adjacent_tasks(scenario: Scenario) -> Iterator[Advice]:
         together = operators.subgraph(names)
         longest = nx.dag_longest_path(together)
         if len(longest) >= trimming.levels:
-            said = f"{host} has tasks of {' and '.join(longest)}, one behind the other: its failure loses them together"
-            need = f"; {trimming.levels} levels of acks survive {trimming.levels - 1}"
+            if len(longest) == 1:
+                said = f"{host} has a task of {longest[0]}: its failure loses it"
+            else:
+                chain = " and ".join(longest)
+                said = f"{host} has tasks of {chain}, one behind the other: its failure loses them together"
+            survives = (
+                "one level of acks survives none"
+                if trimming.levels == 1
+                else (f"{trimming.levels} levels of acks survive {display.count(trimming.levels - 1)}")
+            )
+            need = f"; {survives}"
             yield Advice("fault_tolerance.trimming.levels", said + need)
             return
 

@@ -12,7 +12,7 @@ import networkx as nx
 from models import display, units
 from models.errors import NO_VALUE, InputFault
 from models.scenario.events import Rebalance
-from models.scenario.fault_tolerance import ActiveReplica
+from models.scenario.fault_tolerance import ActiveReplica, History, Trimming
 from models.scenario.rules import cluster
 from models.scenario.rules.dataflow import unknown_name, whole
 from models.scenario.scenario import Scenario
@@ -47,13 +47,13 @@ def _of_tolerance(scenario: Scenario, broken: Collection[str]) -> Iterator[Input
     if tolerance.history is not None and tolerance.kept_history is None:
         rule = f"needs the method upstream-backup; fault_tolerance.method is {tolerance.method}"
         yield InputFault("fault_tolerance.history", NO_VALUE, rule, 'write method = "upstream-backup"')
+    elif tolerance.history is not None:
+        yield from _of_repetition(scenario, "fault_tolerance.history", tolerance.history, "every")
     if "waves" not in broken:
         yield from _of_waves(scenario)
     yield from _of_maintenance(scenario, broken)
-    if tolerance.takes_checkpoints and tolerance.snapshots.pause_s > tolerance.interval_s:
-        rule = f"must be no longer than the time between two checkpoints, {_shown(tolerance.interval_s)}"
-        hint = "a task would do nothing but pause"
-        yield InputFault("fault_tolerance.snapshots.pause", _shown(tolerance.snapshots.pause_s), rule, hint)
+    if tolerance.takes_checkpoints:
+        yield from _of_pauses(scenario, broken)
     if tolerance.restart == "own-hosts" and (not tolerance.takes_checkpoints or tolerance.store != "remote"):
         rule = "needs checkpoints that can be read from everywhere"
         hint = 'write method = "checkpoint" and store = "remote"'
@@ -96,6 +96,22 @@ def _of_acker(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFaul
             yield InputFault("fault_tolerance.acker.timeout", _shown(acker.timeout_s), rule, hint)
 
 
+def _of_pauses(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
+    """Yield a pause that leaves a task no time for tuples: each of its key groups has one in each interval."""
+    tolerance = scenario.fault_tolerance
+    pause_s, every_s, where = tolerance.snapshots.pause_s, tolerance.interval_s, "fault_tolerance.snapshots.pause"
+    rule = f"must be no longer than the time between two checkpoints, {_shown(every_s)}"
+    if pause_s > every_s:
+        yield InputFault(where, _shown(pause_s), rule, "a task would do nothing but pause")
+        return
+    for name, operator in scenario.operators.items() if whole("operators", broken) else ():
+        groups = -(-operator.groups // operator.parallelism)
+        if tolerance.saves(operator) and operator.service is not None and groups * pause_s > every_s:
+            rule = f"must be no longer than {_shown(every_s)} for all {groups} key groups of a task of {name} together"
+            yield InputFault(where, _shown(pause_s), rule, "each of them has a pause; the task would do nothing else")
+            return
+
+
 _TRIMMING = 'write method = "elastic-upstream-backup" in fault_tolerance'
 
 
@@ -108,31 +124,57 @@ def _of_trimming(scenario: Scenario, broken: Collection[str]) -> Iterator[InputF
             rule = f"needs the method elastic-upstream-backup; fault_tolerance.method is {tolerance.method}"
             yield InputFault(here, NO_VALUE, rule, _TRIMMING)
         return
-    for key, time_s in (("slice", trimming.slice_s), ("every", trimming.every_s)):
-        # The default of a short run is not what its author wrote.
-        written = tolerance.trimming is not None and f"{key}_s" in tolerance.trimming.model_fields_set
-        if written and time_s > scenario.duration_s:
-            rule = f"is longer than the run of {_shown(scenario.duration_s)}"
-            yield InputFault(f"{here}.{key}", _shown(time_s), rule, "nothing would ever be trimmed")
+    if tolerance.trimming is not None:
+        yield from _of_repetition(scenario, here, tolerance.trimming, "slice", "every")
     if trimming.hop_s > trimming.every_s:
         rule = f"must be no longer than the time between two rounds, {_shown(trimming.every_s)}"
         yield InputFault(
             f"{here}.step", _shown(trimming.hop_s), rule, "acks of a round would never meet the next level"
         )
+    yield from _of_ack_work(scenario, trimming, broken)
+    if whole("operators", broken):
+        yield from _of_dataflow(scenario, trimming)
+
+
+def _of_repetition(scenario: Scenario, here: str, table: Trimming | History, *keys: str) -> Iterator[InputFault]:
+    """Yield times, written in a table, that are no shorter than the run; nobody wrote the default of a short run."""
+    for key in keys:
+        time_s = getattr(table, f"{key}_s")
+        if f"{key}_s" in table.model_fields_set and time_s >= scenario.duration_s:
+            rule = f"is not shorter than the run of {_shown(scenario.duration_s)}"
+            yield InputFault(f"{here}.{key}", _shown(time_s), rule, "nothing would ever be trimmed")
+
+
+def _of_ack_work(scenario: Scenario, trimming: Trimming, broken: Collection[str]) -> Iterator[InputFault]:
+    """Yield acks that leave a task no time for tuples."""
+    where, shown = "fault_tolerance.trimming.work", _shown(trimming.work_s)
     if trimming.work_s > trimming.every_s:
         rule = f"must be no longer than the time between two rounds, {_shown(trimming.every_s)}"
-        yield InputFault(f"{here}.work", _shown(trimming.work_s), rule, "a task would do nothing but acknowledge")
-    if whole("operators", broken):
-        for name, operator in scenario.operators.items():
-            if operator.window is not None and operator.window.length_s < trimming.slice_s:
-                rule = f"is shorter than a slice of {_shown(trimming.slice_s)}"
-                where = path_text(("operators", name, "window", "length"))
-                yield InputFault(where, _shown(operator.window.length_s), rule, f"take a shorter {here}.slice")
-        if layout.has_order(scenario):
-            depth = nx.dag_longest_path_length(layout.dataflow(scenario))
-            if trimming.levels > depth:
-                rule = f"is above the depth of the job: its longest path has {depth} hops"
-                yield InputFault(f"{here}.levels", trimming.levels, rule, f"at most {depth}")
+        yield InputFault(where, shown, rule, "a task would do nothing but acknowledge")
+        return
+    if not whole("operators", broken) or not layout.has_order(scenario):
+        return
+    for name, operator in scenario.operators.items():
+        acks = layout.acks_of_task(scenario, name)
+        if operator.service is not None and acks * trimming.work_s > trimming.every_s:
+            rule = f"must be no longer than {_shown(trimming.every_s)} for all {acks} acks of a task of {name} together"
+            yield InputFault(where, shown, rule, "it sends and gets as many in a round, and would do nothing else")
+            return
+
+
+def _of_dataflow(scenario: Scenario, trimming: Trimming) -> Iterator[InputFault]:
+    """Yield windows shorter than a slice, and levels for which the job is not deep enough."""
+    here = "fault_tolerance.trimming"
+    for name, operator in scenario.operators.items():
+        if operator.window is not None and operator.window.length_s < trimming.slice_s:
+            rule = f"is shorter than a slice of {_shown(trimming.slice_s)}"
+            where = path_text(("operators", name, "window", "length"))
+            yield InputFault(where, _shown(operator.window.length_s), rule, f"take a shorter {here}.slice")
+    if layout.has_order(scenario):
+        depth = nx.dag_longest_path_length(layout.dataflow(scenario))
+        if trimming.levels > depth:
+            rule = f"is above the depth of the job: its longest path has {depth} hops"
+            yield InputFault(f"{here}.levels", trimming.levels, rule, f"at most {depth}")
 
 
 def _of_waves(scenario: Scenario) -> Iterator[InputFault]:
