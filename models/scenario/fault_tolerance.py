@@ -177,7 +177,8 @@ class Snapshots(Description):
     """Who writes a snapshot at the speed `serialise` of its operator: `synchronous`: the task, which does nothing else
     meanwhile; `asynchronous`: somebody beside it, at no cost for the task."""
     pause_s: Seconds = Field(default=0.0, alias="pause")
-    """Time for which each checkpoint occupies its task, ahead of its queue and before anything is written."""
+    """Time for which each checkpoint occupies its task, ahead of its queue and before anything is written. Each key
+    group of the task has a checkpoint of its own."""
     copy_bytes_per_s: BytesPerSecond | None = Field(default=None, alias="copy")
     """Speed at which the whole state is copied in that pause, which grows with the state; without it, it does not."""
 
