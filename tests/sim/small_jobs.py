@@ -356,8 +356,8 @@ def without_crashes(raw: dict[str, Any]) -> dict[str, Any]:
     return raw | {"events": {}}
 
 
-def drain(raw: dict[str, Any], cuts_ns: tuple[int, ...] = (), most_s: int = 400) -> Run:
-    """Run beyond the duration until everything is idle; audit at `cuts_ns` on the way."""
+def drain(raw: dict[str, Any], cuts_ns: tuple[int, ...] = (), most_s: int = 400, least_s: int = 0) -> Run:
+    """Run beyond the duration, and for `least_s`, until everything is idle; audit at `cuts_ns` on the way."""
     events = raw["events"]
     # Crashes may come after the last arrival: the rule that events lie within the duration is about files.
     made = Scenario.model_validate(raw, context={"units": True}, by_alias=True, by_name=False)
@@ -376,7 +376,7 @@ def drain(raw: dict[str, Any], cuts_ns: tuple[int, ...] = (), most_s: int = 400)
         lost = {index: account.lost for index, account in accounts(plane).items()}
         run.cuts.append((cut, lost, all(partition.live for partition in plane.all_partitions())))
     after = 14 if events else 0  # the last crash, its detection and its repair
-    until = max(int(made.duration_s), after, 1 + max(cuts_ns, default=0) // NS) * NS
+    until = max(int(made.duration_s), after, 1 + max(cuts_ns, default=0) // NS, least_s) * NS
     while not run.drained and until < most_s * NS:
         control.run(until)
         run.drained = idle(plane)
