@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 
 from models.records.tables import PLAIN, Kernel, RunRecords
-from models.scenario.inputs import Engine, RunInputs
+from models.scenario.inputs import ENGINES, Engine, RunInputs
 from models.scenario.scenario import Scenario
 from models.topology.layout import task_name
 from models.units import to_ns
 from sim.clock import Process
 from sim.control.assembly import Control, PlaneFactory
 from sim.control.cluster import Cluster, RunPlan
+from sim.kernel.tools.directory import is_whole, note_whole
 
 
 def simulate(
@@ -28,20 +30,42 @@ def simulate(
 
     Everything strictly before `duration` happens. `on_progress` is called now and then with the share of the
     simulated time that is done; `on_compile`, where code for this machine is not kept yet, with the share of it that
-    is compiled. `engine` chooses the data plane: the fastest that can do what the scenario asks for
-    (`sim.kernel.choice`), or the plain one (`sim.plain`), which needs no compiled code; both give equal rows. `plane`
-    makes another one: it is refused where it lacks verbs that the run needs (ValueError); that it keeps every rule of
-    the scenario is the caller's business.
+    is compiled. `engine` chooses the data plane: the plain one (`sim.plain`), which needs no compiled code, or else the
+    fastest that can do what the scenario asks for (`sim.kernel.choice`); both give equal rows. `plane` makes another
+    one: it is refused where it lacks verbs that the run needs (ValueError); that it keeps every rule of the scenario is
+    the caller's business.
     """
     duration_ns = max(1, to_ns(scenario.duration_s))
     plan = RunPlan.of(scenario, inputs or RunInputs(), replication)
-    with _compilation(plan, on_compile if engine == "auto" else None):
+    with _compilation(plan, on_compile if engine != PLAIN else None):
         control = _control(plan, plane, engine)
         if on_progress:
             # A control process: it only reads, and control comes first within an instant, so it changes no row.
             control.clock.process(_progress(control, duration_ns, on_progress))
         control.run(duration_ns)
-        return records(control, duration_ns)
+        found = records(control, duration_ns)
+    if plane is None and engine != PLAIN:
+        from sim.kernel.choice import code_for  # noqa: PLC0415 - it is loaded by now
+
+        note_whole(code_for(plan))
+    return found
+
+
+def is_compiled(scenario: Scenario, inputs: RunInputs) -> bool:
+    """Return whether a run has come to its end, with the code that this one needs, on this machine."""
+    from sim.kernel.choice import code_for  # noqa: PLC0415 - it takes longer than all the rest
+
+    return is_whole(code_for(RunPlan.of(scenario, inputs, 0)))
+
+
+def stand_in(scenario: Scenario, inputs: RunInputs, records: RunRecords) -> RunRecords:
+    """Return the records of the plain engine as those of the engine for which it stands in.
+
+    The rows are equal. What a file says must not depend on what has run on a machine before.
+    """
+    from sim.kernel.choice import kernel_for  # noqa: PLC0415 - it takes longer than all the rest
+
+    return replace(records, kernel=kernel_for(RunPlan.of(scenario, inputs, records.replication)))
 
 
 def prepare(scenario: Scenario, inputs: RunInputs | None, on_compile: Callable[[float], None] | None = None) -> None:
@@ -90,8 +114,8 @@ def _chosen(plan: RunPlan, engine: Engine) -> tuple[PlaneFactory, Kernel]:
         return PlainPlane, Kernel(PLAIN, "it was asked for")
     from sim.kernel.choice import kernel_for, plane_of  # noqa: PLC0415 - it takes longer than all the rest
 
-    if engine != "auto":
-        raise ValueError(f"no engine {engine!r}: there are auto and plain")
+    if engine not in ENGINES:
+        raise ValueError(f"no engine {engine!r}: there are {', '.join(ENGINES)}")
     kernel = kernel_for(plan)
     return plane_of(kernel), kernel
 

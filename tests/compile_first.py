@@ -33,7 +33,7 @@ def compile_by(kernel: str) -> set[str]:
     gc.set_threshold(100_000)  # the compiler makes millions of objects, and few of them are garbage in cycles
     found: list[Any] = []
     for name, *changes in RUNS[kernel]:
-        result = run(read_scenario(path_of(name), changes).scenario)
+        result = run(read_scenario(path_of(name), changes).scenario, engine="compiled")
         found.append(result.records[0].kernel.name)
     return set(found)
 

@@ -36,10 +36,10 @@ _PLACES = ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "HOME", "TMPDIR", "PYTHONPATH")
 
 def answer(job: dict[str, Any], cached: bool = True) -> dict[str, Any]:
     """A digest of all rows of the job, with what is known of compiled code; without `cached` it is kept nowhere."""
-    from sim.kernel.tools import cache  # noqa: PLC0415 - what is imported, and how, is the question
+    from sim.kernel.tools import directory  # noqa: PLC0415 - what is imported, and how, is the question
 
     if not cached:
-        cache._bases = lambda: iter(())
+        directory._bases = lambda: iter(())
 
     from numba.core.dispatcher import Dispatcher  # noqa: PLC0415
 
@@ -60,8 +60,8 @@ def answer(job: dict[str, Any], cached: bool = True) -> dict[str, Any]:
     modules = [module for name, module in sys.modules.items() if name.startswith("sim.kernel.")]
     functions = {one for module in modules for one in vars(module).values() if isinstance(one, Dispatcher)}
     return {
-        "package": str(cache._kernel()),
-        "directory": None if cache.directory() is None else str(cache.directory()),
+        "package": str(directory.kernels()),
+        "directory": None if directory.directory() is None else str(directory.directory()),
         "hits": sum(sum(one.stats.cache_hits.values()) for one in functions),
         "misses": sum(sum(one.stats.cache_misses.values()) for one in functions),
         "process": os.getpid(),
@@ -76,15 +76,15 @@ def small_answer() -> dict[str, Any]:
     import numpy as np  # noqa: PLC0415 - after the packages that are asked about could be shadowed
 
     from models.scenario.job import Operator  # noqa: PLC0415
-    from sim.kernel.tools import cache, draws  # noqa: PLC0415
+    from sim.kernel.tools import directory, draws  # noqa: PLC0415
 
     law = {"distribution": "gamma", "mean": 1.0, "shape": 2.5}
     record = draws.pack_draws(Operator(kind="map", service=law), 1, 0, "x")[0]
     drawn_ns = int(draws.service_ns(record[()], np.uint64(12345)))
     stats = draws.service_ns.stats
     return {
-        "package": str(cache._kernel()),
-        "directory": str(cache.directory()),
+        "package": str(directory.kernels()),
+        "directory": str(directory.directory()),
         "hits": sum(stats.cache_hits.values()),
         "misses": sum(stats.cache_misses.values()),
         "digest": hashlib.sha256(str(drawn_ns).encode()).hexdigest(),

@@ -86,7 +86,10 @@ class Recording:
 
 @dataclass(frozen=True)
 class KernelUsed:
-    """The kernel that executed the tuples, and why that one."""
+    """The kernel that executes the tuples of such a run, and why that one.
+
+    On the first run on a machine the plain engine may stand in for it, with the same rows.
+    """
 
     name: str
     why: str

@@ -47,7 +47,10 @@ def run(
     workers: Annotated[int, typer.Option(min=1, help="Processes for replications")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON document")] = False,
     engine: Annotated[
-        str, typer.Option(help="auto, or plain: one event at a time, to be read; equal rows, much slower")
+        str,
+        typer.Option(
+            help="auto; compiled: on a first run, too, which waits for it; plain: slow, to be read. Equal rows"
+        ),
     ] = "auto",
 ) -> None:
     """Simulate a scenario: latency, load, recoveries and what was lost or duplicated."""
@@ -68,6 +71,7 @@ def run(
             on_compile=lambda share: show_progress(COMPILING, share),
             engine=chosen,
             on_checked=_announce if chosen == "plain" else None,
+            on_first_run=_say_first_run,
         )
     if out is not None:
         _write(out, _command(file, settings or [], chosen), result, loaded, force=force, raw=raw)
@@ -103,6 +107,15 @@ def _announce(scenario: Scenario, inputs: RunInputs) -> None:
     if plain >= _ANNOUNCED_S:
         slow, fast = display.duration(plain), display.duration(auto)
         typer.echo(f"note: about {slow} on the plain engine; the compiled one takes about {fast}", err=True)
+
+
+def _say_first_run() -> None:
+    """Say on stderr that the compiler works behind this run."""
+    typer.echo(
+        "note: first run of its kind on this machine: the plain engine makes it, with the same result, while the "
+        "compiled one is prepared in the background, for about a minute",
+        err=True,
+    )
 
 
 def _command(file: str, settings: list[str], engine: Engine = "auto") -> str:

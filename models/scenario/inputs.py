@@ -170,8 +170,9 @@ class RunInputs:
     planner: Planner | None = None
 
 
-Engine = Literal["auto", "plain"]
-"""`auto`: the fastest that can do what the scenario asks for, compiled. `plain`: one event at a time, to be read."""
+Engine = Literal["auto", "compiled", "plain"]
+"""`compiled`: the fastest that can do what the scenario asks for. `plain`: one event at a time, to be read. `auto`: as
+`compiled`, but a short run that nothing is compiled for yet is made by the plain one."""
 
 ENGINES: tuple[str, ...] = get_args(Engine)
 

@@ -45,7 +45,7 @@ def execute(
         perform = partial(_simulated, on_compile)
     else:
         perform = partial(_simulated, None)
-        compiled = next((job for job in jobs if job.engine == "auto"), None)
+        compiled = next((job for job in jobs if job.engine != "plain"), None)
         if compiled is not None:
             # In this process, which waits; workers then load the compiled code from the cache on disk.
             prepare(compiled.scenario, compiled.inputs, on_compile)  # or each worker would compile the same

@@ -15,8 +15,10 @@ from analysis.runs.summary import summarise
 from models.records.tables import RunRecords
 from models.scenario.inputs import Engine, RunInputs, engine_of
 from models.scenario.scenario import Scenario
+from scenarios.runs import first_run
 from scenarios.runs.execute import Job, Progress, execute
 from scenarios.runs.inputs import checked
+from sim.engine import stand_in
 
 
 @dataclass(frozen=True)
@@ -64,13 +66,16 @@ def run(
     on_compile: Progress | None = None,
     engine: Engine = "auto",
     on_checked: Callable[[Scenario, RunInputs], None] | None = None,
+    on_first_run: Callable[[], None] | None = None,
 ) -> RunResult:
     """Return the result of all replications; files that the scenario names are read relative to `folder`.
 
-    The same scenario and files give the same records for any number of workers, and for each engine: "auto", the
-    fastest that can do what the scenario asks for, or "plain", which does one event at a time and is some fifty times
-    slower. `on_checked` is called with what is going to be simulated, before that begins. Raises InputError for an
-    engine that there is not, and for a scenario that cannot be run (`scenarios.runs.inputs.checked`).
+    The same scenario and files give the same records for any number of workers, and for each engine: "compiled", the
+    fastest that can do what the scenario asks for; "plain", which does one event at a time and is some fifty times
+    slower; or "auto", the compiled one, for which the plain one stands in on a first run that is short
+    (`scenarios.runs.first_run`). `on_checked` is called with what is going to be simulated, before that begins, and
+    `on_first_run` if the plain engine stands in. Raises InputError for an engine that there is not, and for a scenario
+    that cannot be run (`scenarios.runs.inputs.checked`).
 
     >>> from holdfast import read_scenario, run
     >>> loaded = read_scenario("examples/two-hosts.toml")
@@ -83,6 +88,14 @@ def run(
     if on_checked:
         # After the checks and before the work, so that a caller can announce what a long run is about.
         on_checked(scenario, inputs)
-    jobs = [Job(scenario, inputs, replication, engine) for replication in range(scenario.replications)]
+    first = first_run.stands_in(scenario, inputs, engine)
+    if first:
+        first_run.compile_beside(scenario, inputs)
+        if on_first_run:
+            on_first_run()
+    chosen: Engine = "plain" if first else engine
+    jobs = [Job(scenario, inputs, replication, chosen) for replication in range(scenario.replications)]
     records = tuple(execute(jobs, workers=workers, on_progress=on_progress, on_compile=on_compile))
+    if first:
+        records = tuple(stand_in(scenario, inputs, one) for one in records)
     return RunResult(scenario, summarise(scenario, records), records)

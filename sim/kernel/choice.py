@@ -60,15 +60,9 @@ def plane_of(kernel: Kernel) -> PlaneFactory:
 @contextmanager
 def compilation(plan: RunPlan, told: Callable[[float], None]) -> Iterator[None]:
     """While code is compiled `told` gets the share of the time that it will take; nothing if all was kept."""
-    from sim.kernel.event_loop.setup import needs_more  # noqa: PLC0415
     from sim.kernel.tools.cache import watched  # noqa: PLC0415 - Numba is loaded when a run begins
 
-    if kernel_for(plan).name == SCAN:
-        saves = plan.scenario.fault_tolerance.takes_checkpoints
-        expected = _FUNCTIONS["saving scan" if saves else "scan"]
-    else:
-        expected = _FUNCTIONS["extended" if needs_more(plan) else "plain"]
-    done = 0
+    expected, done = _FUNCTIONS[code_for(plan)], 0
 
     def one_more() -> None:
         nonlocal done
@@ -77,6 +71,15 @@ def compilation(plan: RunPlan, told: Callable[[float], None]) -> Iterator[None]:
 
     with watched(one_more):
         yield
+
+
+def code_for(plan: RunPlan) -> str:
+    """Return the name of the code that a run needs most of: each kernel is compiled in two forms."""
+    from sim.kernel.event_loop.setup import needs_more  # noqa: PLC0415
+
+    if kernel_for(plan).name == SCAN:
+        return "saving scan" if plan.scenario.fault_tolerance.takes_checkpoints else "scan"
+    return "extended" if needs_more(plan) else "plain"
 
 
 def time_share(done: int, expected: int) -> float:

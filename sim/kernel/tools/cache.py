@@ -1,10 +1,8 @@
-"""The directory of compiled code, and the decorators that compile.
+"""The files of compiled code, and the decorators that compile.
 
 Numba keeps machine code of a function beside its file and looks whether that file has changed, not whether the
-functions that were compiled into it have. Here the code is kept by a digest of all files of this package: code that one
-version of them made is never read by another. The first of these directories that can be written is used:
-NUMBA_CACHE_DIR, `__pycache__` of this package, the user's cache directory, and a private one among the temporary files.
-Without any, every process compiles for itself. So it does where a file was damaged: each begins with a checksum of the
+functions that were compiled into it have. Here the code is kept by a digest of all files (`directory`). Without any
+directory every process compiles for itself. So it does where a file was damaged: each begins with a checksum of the
 rest.
 
 A function that is called from Python is compiled with all that it calls, once, and kept. A function that is called from
@@ -17,16 +15,12 @@ branch that such a constant rules out is gone before anything behind it is compi
 from __future__ import annotations
 
 import hashlib
-import os
 import pickle
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-import numba
 from numba import njit, types
 from numba.core import event, ir, lowering
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
@@ -38,11 +32,7 @@ from numba.core.ir_utils import build_definitions, get_definition, guard
 from numba.core.typed_passes import NativeLowering
 from numba.core.untyped_passes import RewriteSemanticConstants
 
-import models.records.histogram
-import models.records.tables
-import sim.clock
-import sim.pace
-from sim.kernel.tools.pointer import CHECKED
+from sim.kernel.tools.directory import digest, directory
 
 CHECKSUM_BYTES = hashlib.sha256().digest_size
 
@@ -52,61 +42,6 @@ def kept(made: Any) -> Any:
     if directory() is not None:
         made._cache = _Cache(made.py_func)
     return made
-
-
-@lru_cache(maxsize=1)
-def directory() -> Path | None:
-    """Return where compiled code of this version is kept; None if nothing can be written anywhere."""
-    for base in _bases():
-        try:
-            place = base / _digest()
-            place.mkdir(parents=True, exist_ok=True, mode=0o700)
-            tempfile.TemporaryFile(dir=place).close()
-        except OSError:
-            continue
-        return place
-    return None
-
-
-def _bases() -> Iterator[Path]:
-    """Yield the directories to try, best first; the last one only if nobody else can write to it."""
-    given = os.environ.get("NUMBA_CACHE_DIR")
-    if given:
-        yield Path(given) / "holdfast"
-    yield _kernel() / "__pycache__"
-    with suppress(RuntimeError):  # a user without a home
-        yield Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "holdfast" / "compiled"
-    with suppress(FileNotFoundError):  # no directory for temporary files can be written
-        private = Path(tempfile.gettempdir()) / f"holdfast-{os.getuid() if hasattr(os, 'getuid') else 'cache'}"
-        if _is_private(private):
-            yield private
-
-
-def _is_private(place: Path) -> bool:
-    """Return whether nobody else could have put code there for us to run."""
-    try:
-        place.mkdir(mode=0o700, exist_ok=True)
-        found = place.stat(follow_symlinks=False)
-    except OSError:
-        return False
-    return not hasattr(os, "getuid") or (found.st_uid == os.getuid() and not found.st_mode & 0o022)
-
-
-def _kernel() -> Path:
-    """Return the folder of all that is compiled."""
-    return Path(__file__).parents[1]
-
-
-@lru_cache(maxsize=1)
-def _digest() -> str:
-    """Return a digest of the files of the kernel, of those whose constants are compiled in, and of the compiler."""
-    found = hashlib.sha256((b"checked" if CHECKED else b"") + numba.__version__.encode())
-    others = [
-        Path(str(module.__file__)) for module in (models.records.histogram, models.records.tables, sim.clock, sim.pace)
-    ]
-    for path in [*sorted(_kernel().rglob("*.py")), *others]:
-        found.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return found.hexdigest()[:16]
 
 
 class _Locator(_CacheLocator):
@@ -119,7 +54,7 @@ class _Locator(_CacheLocator):
         return str(directory())
 
     def get_source_stamp(self) -> str:
-        return _digest()
+        return digest()
 
     def get_disambiguator(self) -> str:
         return self._name

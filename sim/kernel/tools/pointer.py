@@ -15,7 +15,6 @@ Records begin at lines of the processor's cache (`in_lines`), so that the fields
 from __future__ import annotations
 
 import operator
-import os
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -30,7 +29,7 @@ from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.np.arrayobj import load_item, make_array, populate_array, store_item
 from numba.np.numpy_support import from_dtype
 
-CHECKED = bool(os.environ.get("HOLDFAST_CHECK_INDICES"))
+from sim.kernel.tools.directory import CHECKED
 
 _LINE = 64  # bytes that the processor fetches at a time
 _READ, _KEEP, _DATA = 0, 3, 1

@@ -15,7 +15,7 @@ import numba
 import pytest
 from compiled_probe import in_a_new_process, in_this_checkout, written
 
-from sim.kernel.tools import cache
+from sim.kernel.tools import cache, directory
 
 ROOT = Path(__file__).parents[4]
 
@@ -31,17 +31,17 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
-    monkeypatch.setattr(cache, "__file__", str(package / "tools" / "cache.py"))
+    monkeypatch.setattr(directory, "__file__", str(package / "tools" / "directory.py"))
     yield tmp_path
 
 
 def chosen() -> Path | None:
     """The directory that a new process would choose."""
-    cache._digest.cache_clear()
+    directory.digest.cache_clear()
     try:
-        return cache.directory.__wrapped__()
+        return directory.directory.__wrapped__()
     finally:
-        cache._digest.cache_clear()
+        directory.digest.cache_clear()
 
 
 def blocked(path: Path) -> None:
@@ -53,7 +53,7 @@ def blocked(path: Path) -> None:
 
 def test_the_first_place_that_can_be_written_is_used(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(places / "given"))
-    digest = cache._digest.__wrapped__()
+    digest = directory.digest.__wrapped__()
     assert chosen() == places / "given" / "holdfast" / digest
     blocked(places / "given")
     assert chosen() == places / "package" / "__pycache__" / digest
