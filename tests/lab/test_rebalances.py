@@ -25,16 +25,16 @@ from sim.migration.protocols.dcr import DCR
 from sim.migration.rebalance import PAUSE, Phase, RebalanceContext, RebalanceProtocol, SavingProtocol
 from sim.migration.waves import COMMIT, INIT, PREPARE, Address, Wave, WaveProtocol
 
-CRASHES, CALM, SILENT = range(500), range(700), range(300)
-"""Schedules of each protocol, 2,000 in all: with crashes, on chains and as many on other shapes; without; with a store
+CRASHES, CALM, SILENT = range(150), range(200), range(100)
+"""Schedules of each protocol, 600 in all: with crashes, on chains and as many on other shapes; without; with a store
 that does not answer once."""
 SAVING = ("dcr", "ccr")  # protocols that save what they kill
 every_protocol = pytest.mark.parametrize("protocol", SAVING)
 
 
 def more(seeds: range) -> range:
-    """Return ten times as many seeds, which follow these."""
-    return range(seeds.stop, 11 * seeds.stop)
+    """Return thirty times as many seeds, which follow these."""
+    return range(seeds.stop, 31 * seeds.stop)
 
 
 def with_crashes(protocol: str, seeds: range) -> Coverage:

@@ -51,16 +51,16 @@ def campaign(seeds: range, assumption: str = WITHIN, reading: str = "safe", jobs
 
 
 def test_nothing_is_lost_within_the_assumption() -> None:
-    met = campaign(range(2_000))
+    met = campaign(range(600))
     assert not met["lost"]
-    assert [what for what in (*ACKS, *CRASHES) if met[what] < 50] == [], met
-    assert met["1 in a row failed"] > 1_000
-    assert met["2 in a row failed"] > 50
+    assert [what for what in (*ACKS, *CRASHES) if met[what] < 10] == [], met
+    assert met["1 in a row failed"] > 300
+    assert met["2 in a row failed"] > 10
 
 
 @pytest.mark.slow
 def test_nothing_is_lost_within_the_assumption_in_many_schedules() -> None:
-    assert not campaign(range(2_000, 22_000))["lost"]
+    assert not campaign(range(600, 20_600))["lost"]
 
 
 def test_states_whose_checkpoints_hold_outputs_may_fail_together() -> None:
