@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from analysis.spark.session import setup, spark_session
+from scenarios.runs.first_run import WAIT
 
 MARKERS = {"spark": "spark", "install": "wheel"}
 """Markers of tests that share a process, whatever file they are in: a Java machine takes seconds, as does a wheel."""
@@ -43,6 +44,8 @@ EXAMPLES = "HOLDFAST_EXAMPLES"
 """Environment variable: with `all` tests of Hypothesis try all their examples, as they do each night; else 1 in 4."""
 FEW = 20
 """So many examples are not made fewer."""
+
+os.environ.setdefault(WAIT, "wait")  # a test that finds nothing compiled is about the compiled engine all the same
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in background jobs of a shell: tests send it to processes
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -24,6 +24,8 @@ from sim.engine import is_compiled, simulate
 from sim.kernel.tools.directory import directory
 from sim.plain.support import not_supported
 
+WAIT = "HOLDFAST_FIRST_RUN"
+"""Environment variable: with `wait` first runs wait for the compiler, and no process is started beside them."""
 LONGEST_S = 10.0  # that the plain engine may take: less than the compiler
 _beside: list[subprocess.Popen[bytes]] = []  # kept, for one that is forgotten while it runs is warned of
 
@@ -33,7 +35,7 @@ def stands_in(scenario: Scenario, inputs: RunInputs, engine: Engine) -> bool:
 
     `engine`: the one that is asked for; only for `auto` there is a choice.
     """
-    if engine != "auto" or any(not_supported(scenario, inputs)):
+    if engine != "auto" or os.environ.get(WAIT) == "wait" or any(not_supported(scenario, inputs)):
         return False
     needed, limits = estimate(scenario, inputs.rates, inputs.shares, "plain"), scenario.limits
     if needed.memory_bytes > limits.memory_bytes or needed.time_s > min(LONGEST_S, limits.time_s):

@@ -22,6 +22,12 @@ from scenarios.runs.run import run
 SHORT = ("events.crash.at=8 s", "duration=20 s", "replications=1")
 
 
+@pytest.fixture(autouse=True)
+def _by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As without the environment variable that other tests set."""
+    monkeypatch.delenv(first_run.WAIT, raising=False)
+
+
 @pytest.fixture
 def nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Runs find no compiled code; the names of those for which it would be compiled beside."""
@@ -61,7 +67,11 @@ def test_what_is_compiled_is_not_compiled_again(monkeypatch: pytest.MonkeyPatch)
         (SHORT, "auto", True),
         (SHORT, "compiled", False),
         (SHORT, "plain", False),
-        ((*SHORT, "duration=100000 s", "limits.time=9 d", "limits.memory=1 TB", "limits.steps=1000000000"), "auto", False),
+        (
+            (*SHORT, "duration=100000 s", "limits.time=9 d", "limits.memory=1 TB", "limits.steps=1000000000"),
+            "auto",
+            False,
+        ),
         ((*SHORT, 'recording.detail="histograms"'), "auto", False),
         ((*SHORT, "limits.time=0.1 s"), "auto", False),
         ((*SHORT, "limits.memory=4 MB"), "auto", False),
@@ -72,6 +82,13 @@ def test_the_plain_engine_stands_in_only_where_it_is_sooner_done(
 ) -> None:
     scenario = read_scenario(path_of("crash-recovery"), changes).scenario
     assert first_run.stands_in(scenario, RunInputs(), engine) is stands_in
+
+
+def test_an_environment_variable_has_first_runs_wait(
+    nothing_is_compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_FIRST_RUN", "wait")
+    assert not first_run.stands_in(read_scenario(path_of("crash-recovery"), SHORT).scenario, RunInputs(), "auto")
 
 
 def test_an_engine_that_there_is_not_is_refused() -> None:
