@@ -89,7 +89,8 @@ class CrashCoordinator:
         # off: the moves that are called off next have not completed, and send for themselves.
         self.migrations.host_died(host)
         losses = [LostPartition(partition, host, failed_ns, row) for partition in lost]
-        self.recover([*losses, *self._roll_back(losses)])
+        # First what goes on where it was: else the rest might take its slots.
+        self.recover([*self._roll_back(losses), *losses])
 
     def _roll_back(self, losses: Sequence[LostPartition]) -> list[LostPartition]:
         """Kill the tasks that go back together with what is lost, and return their partitions as lost, too.

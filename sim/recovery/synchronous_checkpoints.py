@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sim.control.cluster import LostPartition
-from sim.control.host_choice import Choice
+from sim.control.host_choice import Choice, HostChoice
+from sim.control.replicas import Replicas
+from sim.control.run_state import StateOn
+from sim.data_plane import InstancePlane
 from sim.recovery.checkpoint import RestoreFromCheckpoint
 
 
@@ -13,19 +16,33 @@ class SynchronousCheckpoints(RestoreFromCheckpoint):
     """Roll the whole job back: kill every task, and restore all states from their newest checkpoints.
 
     Lost: every partition, also those whose hosts live. Taken by: the host on which the partition was, where that lives;
-    else the one that holds the checkpoint, or the one with the fewest key groups. State: the checkpoint. Replayed: what
-    checkpoints and sources keep. Dropped downstream: outputs that come a second time.
+    else, with all key groups of its task, the one that holds the checkpoint of the first, or the one with the fewest
+    key groups. State: the checkpoint. Replayed: what checkpoints and sources keep. Dropped downstream: outputs that
+    come a second time.
     """
+
+    def __init__(self, state: StateOn[InstancePlane], hosts: HostChoice, replicas: Replicas) -> None:
+        super().__init__(state, hosts, replicas)
+        self._restarted: dict[int, int] = {}  # task that is gone -> host on which its key groups go on
 
     def rolled_back(self, losses: Sequence[LostPartition]) -> Sequence[int]:
         """Return all tasks that are alive."""
         return [task for task, alive in enumerate(self.cluster.task_alive) if alive]
 
     def host_for(self, partition: int) -> Choice:
-        """Leave a partition where it was, if that host has not failed."""
-        host = self.cluster.task_host[self.cluster.partition_task[partition]]
-        if self.state.view.host_alive(host) and self.hosts.slots.has_room(
-            self.cluster.partition_operator[partition], host
-        ):
+        """Leave a partition where it was, if that host has not failed; else keep the key groups of a task together."""
+        task = self.cluster.partition_task[partition]
+        host = self.cluster.task_host[task]
+        if self._can_take(host, partition):
             return Choice(host, "it was there before the job was rolled back")
-        return super().host_for(partition)
+        beside = self._restarted.get(task)
+        if beside is not None and self._can_take(beside, partition):
+            return Choice(beside, "its task goes on there")
+        choice = super().host_for(partition)
+        if choice.host is not None:
+            self._restarted[task] = choice.host
+        return choice
+
+    def _can_take(self, host: int, partition: int) -> bool:
+        operator = self.cluster.partition_operator[partition]
+        return self.state.view.host_alive(host) and self.hosts.slots.has_room(operator, host)

@@ -61,13 +61,22 @@ def targets(records: RunRecords) -> dict[tuple[int, int], int]:
     return {(operator, group): target for operator, group, target in zip(*columns, strict=True)}
 
 
+def test_what_is_rolled_back_keeps_its_slots() -> None:
+    raw = job("synchronous-checkpoints", 1)
+    raw["hosts"]["h"] |= {"slots": 1, "count": 5}
+    resumed = targets(rows(raw))
+    # Each task comes back, and none waits for a slot that a lost key group has taken.
+    assert len(resumed) == 8
+    assert [resumed[1, group] for group in (1, 3, 5)] == [2, 2, 2]
+
+
 def test_synchronous_checkpoints_roll_the_whole_job_back() -> None:
     found = rows(job("synchronous-checkpoints", 1))
-    # What was on h-1 goes to the least used hosts. All else is killed, and comes back where it was.
+    # The task on h-1 goes to the least used host, with all its groups. All else is killed, and comes back where it was.
     resumed = targets(found)
     assert {resumed[0, 0], resumed[2, 0]} == {0, 3}
     assert [resumed[1, group] for group in (1, 3, 5)] == [2, 2, 2]
-    assert {resumed[1, group] for group in (0, 2, 4)} == {4, 5, 0}
+    assert {resumed[1, group] for group in (0, 2, 4)} == {4}
     detected = set(found.tables["recoveries"]["detected_ns"].tolist())
     assert detected == {5_300_000_000}
     assert set(found.tables["dropped"]["reason"].tolist()) <= {"crash", "kill", "duplicate"}
