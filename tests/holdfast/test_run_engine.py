@@ -63,8 +63,8 @@ def test_a_long_run_is_announced_with_its_time_on_either_engine(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--engine", "plian"), "error: --engine = plian: must be one of auto, plain (did you mean plain?)"),
-        (("--engine", ""), "error: --engine = : must be one of auto, plain"),
+        (("--engine", "plian"), "error: --engine = plian: must be one of auto, compiled, plain (did you mean plain?)"),
+        (("--engine", ""), "error: --engine = : must be one of auto, compiled, plain"),
         (("--engine", "plain", "--set", "recording.detail=histograms"), "error: recording.detail = histograms: the pl"),
         (("--engine", "plain", "--set", "duration=1000 h"), "error: recording.detail = auto: the plain engine keeps a"),
     ],

@@ -201,6 +201,8 @@ def _enter_log(state: State, table: np.ndarray, partition: int) -> int:
     """Note what is in the final state of a partition, and return how much of it is there more than once."""
     u, twice = state.partitions[partition], 0
     is_owner = state.partitions[u.group].owner == partition
+    if not (is_owner or u.live or u.is_sink):
+        return 0  # nobody brings back an instance that is down and owns nothing, whatever checkpoint it has
     log, final = _final(state, partition)
     chunk, pos = state.partitions[log].log_first, state.partitions[log].base
     if is_owner and final > 0:

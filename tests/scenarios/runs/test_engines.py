@@ -69,7 +69,7 @@ def test_workers_simulate_on_the_plain_engine_and_nothing_is_compiled_ahead(monk
 def test_an_engine_that_there_is_not_is_refused(name: str) -> None:
     with pytest.raises(InputError) as raised:
         ran("mm1", [], engine=name)
-    assert str(raised.value).startswith(f"engine = {name}: must be one of auto, plain")
+    assert str(raised.value).startswith(f"engine = {name}: must be one of auto, compiled, plain")
 
 
 @pytest.mark.parametrize(
@@ -90,5 +90,5 @@ def test_what_the_plain_engine_cannot_do_is_refused_before_it_starts(settings: l
 
 
 def test_an_engine_that_there_is_not_is_refused_in_python() -> None:
-    with pytest.raises(ValueError, match="no engine 'fast': there are auto and plain"):
+    with pytest.raises(ValueError, match="no engine 'fast': there are auto, compiled, plain"):
         simulate(read_scenario(resolve("mm1")).scenario, engine="fast")  # type: ignore[arg-type]
