@@ -271,10 +271,11 @@ class RecoverablePlane(CheckpointPlane, IdlePlane, Protocol):
     def work(self, task: int, ns: int, token: int) -> None:
         """Occupy the task, which has a service, for a time, ahead of its queue; then `Listener.work_done`."""
 
-    def replay(self, sender: int, receiver: int, turn: bool = False) -> tuple[int, int]:
+    def replay(self, sender: int, receiver: int, turn: bool = False, missing: bool = False) -> tuple[int, int]:
         """Send all that `sender` keeps for `receiver` again, as one message; return (tuples, bytes).
 
-        The tuples come in front of the queue when it arrives, or with `turn` when its turn in the queue has come.
+        The tuples come in front of the queue when it arrives, or with `turn` when its turn in the queue has come. With
+        `missing` only those are sent that the receiver, which is live, has not applied.
         """
 
     def senders(self, partition: int) -> list[int]:

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field
 
 from models.scenario.cluster import HostGroup, Network, Placement
 from models.scenario.events import (
+    ADJUSTMENT,
     Elasticity,
     Event,
     FailureReplay,
@@ -96,6 +97,11 @@ class ScenarioDescription(Description):
     def rebalances(self) -> bool:
         """Return whether the tasks of the dataflow are killed and started elsewhere in the run."""
         return any(isinstance(event, Rebalance) for event in self.events.values())
+
+    @property
+    def adjusts(self) -> bool:
+        """Return whether an operator may be adjusted as a whole."""
+        return any(isinstance(one, Rescale) and one.protocol == ADJUSTMENT for one in self.events.values())
 
     @property
     def keeps_ids(self) -> bool:

@@ -17,7 +17,8 @@ from models.schema_types import (
     Share,
 )
 
-PROTOCOLS = ("direct", "cpa", "cpal", "cpal_caught_up", "lazy_move")  # that are simulated
+PROTOCOLS = ("direct", "cpa", "cpal", "cpal_caught_up", "lazy_move")  # of key groups, that are simulated
+ADJUSTMENT = "oap"  # the protocol of a whole operator
 
 
 class HostFailure(Description):
@@ -74,7 +75,7 @@ class Rescale(Description):
     parallelism: Count
     """New number of tasks, each on a host of its own."""
     protocol: str = "direct"
-    """Migration protocol."""
+    """Migration protocol of each key group whose task changes; or `oap`, which adjusts the operator as a whole."""
 
 
 class Rebalance(Description):

@@ -161,6 +161,17 @@ class Trimming(Description):
         return min(0.1, self.every_s / 10) if self.step_s is None else self.step_s
 
 
+class Adjusting(Description):
+    """How an operator gets other tasks by the online adjustment protocol, beside trimming by acks."""
+
+    checkpoint: Literal["last", "new"] = "last"
+    """What is split, or merged: `last`: the last stored checkpoints of its key groups; `new`: new ones, which are taken
+    first. Until its next checkpoint the operator goes back to these after a failure."""
+    reading: Literal["safe", "literal"] = "safe"
+    """What becomes of tuples that are in no checkpoint: `safe`: upstream sends them again by the new mapping;
+    `literal`: they are lost, as upstream resumes with the next one, which is all that the paper prints."""
+
+
 class History(Description):
     """Outputs are kept for a time, and no checkpoint is taken: the history that an operator needs is sent again."""
 
@@ -211,6 +222,8 @@ class FaultTolerance(Description):
     """What is kept with the method `upstream-backup`; without it as in the defaults."""
     snapshots: Snapshots = Snapshots()
     """Who writes snapshots, and for how long they keep their tasks from tuples."""
+    adjustment: Adjusting | None = None
+    """How operators get other tasks by the protocol `oap`; without it as in the defaults."""
     trimming: Trimming | None = None
     """How outputs are trimmed, with the method `elastic-upstream-backup`; without it as in the defaults."""
     interval_s: PositiveSeconds = Field(default=5.0, alias="interval")
@@ -271,6 +284,11 @@ class FaultTolerance(Description):
     def acked_slices(self) -> Trimming | None:
         """Return how outputs are trimmed by acks, or None with another method."""
         return (self.trimming or Trimming()) if self.trims_by_acks else None
+
+    @property
+    def adjusting(self) -> Adjusting:
+        """Return how operators get other tasks."""
+        return self.adjustment or Adjusting()
 
     def saves(self, operator: Operator) -> bool:
         """Return whether the tasks of an operator send checkpoints somewhere."""

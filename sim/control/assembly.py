@@ -27,6 +27,8 @@ from sim.control.run_state import RunState
 from sim.control.slots import Slots
 from sim.control.statistics import Statistics
 from sim.data_plane import DataPlane, Listener, Plane, TrimmingPlane
+from sim.migration.adjustment import AdjustmentServices
+from sim.migration.adjustments import Adjustments
 from sim.migration.checkpoint_source import CheckpointSource
 from sim.migration.coordinator import RunCoordinator
 from sim.migration.moves import Migrations
@@ -65,6 +67,7 @@ class Control:
     crash: CrashCoordinator
     failures: Failures
     rebalances: Rebalances
+    adjustments: Adjustments
     rescaling: Rescaling
     elasticity: Elasticity
     maintenance: Maintenance
@@ -110,7 +113,11 @@ class Control:
         self.slots.freed = self.crash.recover_orphans
         self.rebalances = Rebalances(state, self.coordinator, REBALANCE_PROTOCOLS)
         self.rebalancing = Rebalancing(state, self.rebalances)
-        self.rescaling = Rescaling(state, self.migrations, self.slots)
+        services = AdjustmentServices(state, self.instances, self.catch_ups, self.checkpoint_hosts)
+        self.adjustments = Adjustments(services, self.coordinator, self.slots)
+        self.crash.host_died.append(self.adjustments.host_died)
+        self.recoveries.is_taking.append(self.adjustments.is_taking)
+        self.rescaling = Rescaling(state, self.migrations, self.adjustments, self.slots)
         spares = SpareHosts(state, self.migrations, self.recoveries, self.failures)
         self.elasticity = Elasticity(state, self.statistics, self.checkpoint_hosts, self.migrations, spares, self.slots)
         self.maintenance = Maintenance(state, self.statistics, self.migrations)

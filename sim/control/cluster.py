@@ -22,6 +22,8 @@ from models.topology import layout
 from models.units import to_ns
 from sim.operator_plan import OperatorPlan, plan_operators
 
+_NS = 1_000_000_000
+
 
 @dataclass(frozen=True)
 class RunPlan:
@@ -63,6 +65,12 @@ class RunPlan:
         for operator in reversed([*nx.topological_sort(self.dataflow)]):
             found[operator] = max((1 + found[down] for down in self.dataflow.successors(operator)), default=0)
         return tuple(found[operator] for operator in range(len(self.operators)))
+
+    def transfer_ns(self, holder: int, host: int, size: int) -> int:
+        """Return the time in which so many bytes come from host to host; they delay nothing else there."""
+        limits = [self.host_groups[one].network_bytes_per_s for one in (holder, host)]
+        rate = min((limit for limit in limits if limit is not None), default=None)
+        return self.latency_ns + (0 if rate is None else round(size * _NS / rate))
 
     @classmethod
     def of(cls, scenario: Scenario, inputs: RunInputs, replication: int) -> RunPlan:

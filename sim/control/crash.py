@@ -8,7 +8,7 @@ the managers; each step whose order matters says why.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from models.distributions import TimeDistribution
 from sim.clock import Process
@@ -39,6 +39,8 @@ class CrashCoordinator:
     ) -> None:
         self.state, self.cluster, self.outages, self.catch_ups = state, state.cluster, outages, catch_ups
         self.replicas, self.migrations, self.recoveries, self.recovery = replicas, migrations, recoveries, recovery
+        self.host_died: list[Callable[[int], None]] = [migrations.host_died]
+        """Have successors send what former owners on a host may not have sent; each kind of plan adds its own."""
 
     # -- the host dies
 
@@ -87,7 +89,8 @@ class CrashCoordinator:
         self.state.view.detected(host)
         # What a former owner on the host had sent may not have left. Its successor sends it before anything is called
         # off: the moves that are called off next have not completed, and send for themselves.
-        self.migrations.host_died(host)
+        for resend in self.host_died:
+            resend(host)
         losses = [LostPartition(partition, host, failed_ns, row) for partition in lost]
         # First what goes on where it was: else the rest might take its slots.
         self.recover([*self._roll_back(losses), *losses])
@@ -235,4 +238,5 @@ class CrashCoordinator:
         self.state.plane.crash(host)
         self.cluster.lose_tasks(host)
         # What it may not have sent yet is sent again by those who have its key groups now.
-        self.migrations.host_died(host)
+        for resend in self.host_died:
+            resend(host)

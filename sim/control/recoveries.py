@@ -6,6 +6,7 @@ the recovered partitions has. Replays to a partition after that belong to the re
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from models.records.tables import NEVER
@@ -55,7 +56,8 @@ class Recoveries:
 
     def __init__(self, state: StateOn[RecoverablePlane], catch_ups: CatchUps, migrations: Migrations) -> None:
         self.state, self.cluster, self.clock, self.recorder = state, state.cluster, state.clock, state.recorder
-        self.catch_ups, self.migrations = catch_ups, migrations
+        self.catch_ups = catch_ups
+        self.is_taking: list[Callable[[int], bool]] = [migrations.is_taking]  # by a run that is not over
         self.all: list[PartitionRecovery] = []  # in the order in which they began
         self.open: dict[int, PartitionRecovery] = {}  # partition -> recovery that is not over
         self._taken_back: dict[int, PartitionRecovery] = {}  # partition -> recovery by a run that has its state
@@ -106,7 +108,8 @@ class Recoveries:
 
         def ready(task: int) -> bool:
             # A group that moves here brings tuples of the outage with it.
-            if self.migrations.is_taking(task) or any(one.task == task for one in self._taken_back.values()):
+            taking = any(asked(task) for asked in self.is_taking)
+            if taking or any(one.task == task for one in self._taken_back.values()):
                 return False
             recoveries = [recovery for recovery in self.open.values() if recovery.task == task]
             return all(

@@ -86,15 +86,9 @@ class Recovery:
             self._install(recovery, size)
             return
         self.recorder.restore(now, size)
-        at_ns = self.state.plane.fetch_ns(size) if holder == REMOTE else now + self._transfer_ns(holder, host, size)
+        at_ns = self.state.plane.fetch_ns(size) if holder == REMOTE else now + self.plan.transfer_ns(holder, host, size)
         rank = channel(MESSAGE, recovery.task, recovery.task)
         self.clock.at(at_ns, rank, lambda _: self._fetched(recovery, size))
-
-    def _transfer_ns(self, holder: int, host: int, size: int) -> int:
-        """Return the time in which a checkpoint comes from the host that holds it; it delays nothing else there."""
-        limits = [self.plan.host_groups[one].network_bytes_per_s for one in (holder, host)]
-        rate = min((limit for limit in limits if limit is not None), default=None)
-        return self.plan.latency_ns + (0 if rate is None else round(size * _NS / rate))
 
     def _fetched(self, recovery: PartitionRecovery, size: int) -> None:
         if self.recoveries.open.get(recovery.partition) is recovery:

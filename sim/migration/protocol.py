@@ -99,6 +99,10 @@ class Protocol(ABC, Generic[P]):
         """Return who has answered to the wave so far."""
         return frozenset(self._answers.get(wave, ()))
 
+    def heard(self, kind: str) -> frozenset[int]:
+        """Return from whom messages of this kind have been noted so far."""
+        return frozenset(self._heard.get(kind, ()))
+
     def first(self, kind: str) -> bool:
         """Return whether no message of this kind has come so far."""
         return kind not in self._heard

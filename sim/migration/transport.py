@@ -127,8 +127,8 @@ class ProtocolRuntime:
         """Tell the run, after a latency, that the checkpoint of the partition that it awaits is stored."""
         run = self._announced.get(partition)
         if run is not None and not run.over:
-            self._later(lambda: self._stored(run))
+            self._later(lambda: self._stored(run, partition))
 
-    def _stored(self, run: ProtocolRun[Any]) -> None:
+    def _stored(self, run: ProtocolRun[Any], partition: int) -> None:
         run.stored = True
-        self.deliver(Message(run.number, "stored", CONTROL, CONTROL))
+        self.deliver(Message(run.number, "stored", CONTROL, CONTROL, partition))

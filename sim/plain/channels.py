@@ -294,10 +294,12 @@ class Channels(PlaneState):
         task.arrive(visit)
         self.tell()
 
-    def replay(self, sender: int, receiver: int, turn: bool = False) -> tuple[int, int]:
-        """Send all that `sender` keeps for `receiver` again, as one message; return (tuples, bytes)."""
+    def replay(self, sender: int, receiver: int, turn: bool = False, missing: bool = False) -> tuple[int, int]:
+        """Send all that `sender` keeps for `receiver` again, or is `missing` there, as one message; (tuples, bytes)."""
         from_partition, to_partition = self._numbered[sender], self._numbered[receiver]
         rows = tuple(from_partition.kept.get(to_partition, ()))
+        if missing:
+            rows = tuple(row for row in rows if row.id not in to_partition.position)
         if not rows:
             return 0, 0
         origin, task = from_partition.task, to_partition.task

@@ -44,9 +44,12 @@ class GroupInstances(Channels):
 
     def copy_kept(self, sender: int, receiver: int, other: int) -> None:
         """Keep the outputs for one receiver for another one as well."""
-        keeper = self._numbered[sender]
-        for row in list(keeper.kept.get(self._numbered[receiver], ())):
-            keeper.keep(self._numbered[other], row)
+        keeper, one, another = self._numbered[sender], self._numbered[receiver], self._numbered[other]
+        before = len(keeper.kept.get(another, ()))
+        for row in list(keeper.kept.get(one, ())):
+            keeper.keep(another, row)
+        if self.trimming:
+            self.trimming.split_slices(keeper, one, another, before)
 
     def adopt(self, instance: int, partition: int) -> None:
         """Make the stored checkpoint of the partition that of a new instance, too, and its state."""
@@ -60,6 +63,8 @@ class GroupInstances(Channels):
             new.adopted = (old, source.count)
             new.restore_event_time(source, self.plan.replays)
             new.install(source)
+            if self.trimming:
+                self.trimming.begin_again(new)
 
     def hand_down(self, instance: int, successor: int) -> bool:
         """Make the state of an instance the stored checkpoint of another one, held by its host."""

@@ -65,7 +65,7 @@ class TrimmingProtocol:
 
     def mark_all(self) -> None:
         """End a slice of each live partition that has something to acknowledge one day."""
-        for partition in self.plane.all_partitions():
+        for partition in self.plane.instances():
             self.mark(partition)
 
     def mark(self, partition: Partition) -> None:
@@ -104,9 +104,10 @@ class TrimmingProtocol:
         self._work(task, len(goals))
 
     def _at(self, task: TaskView) -> Iterator[Partition]:
-        """Yield the live partitions at a task that acknowledge what they process."""
-        for partition in self.plane.all_partitions():
-            if partition.task is task and partition.live and not partition.operator.is_source:
+        """Yield the live partitions at a task that acknowledge what they process: owners of their groups."""
+        for partition in self.plane.instances():
+            owns = partition.live and partition.group.owner is partition
+            if partition.task is task and owns and not partition.operator.is_source:
                 yield partition
 
     def confirmed(self, partition: Partition) -> list[int]:
@@ -131,8 +132,11 @@ class TrimmingProtocol:
     def _is_confirmed(self, partition: Partition, mark: Mark, level: int) -> bool:
         """Return whether downstream acknowledges the outputs of a slice one level below, and a checkpoint has it."""
         own = self.of(partition)
+        # Of one that is over, another instance has to acknowledge all that it had not.
         acked = all(
-            kept <= own.acked.get(receiver, [0] * self.levels)[level - 1] or kept <= own.trimmed.get(receiver, 0)
+            receiver.retired
+            or kept <= own.acked.get(receiver, [0] * self.levels)[level - 1]
+            or kept <= own.trimmed.get(receiver, 0)
             for receiver, kept in mark.kept.items()
         )
         saved = partition.checkpoint.count if partition.checkpoint else 0
@@ -176,6 +180,17 @@ class TrimmingProtocol:
                 at += 1
             acked[level] = trimmed + at
         own.trimmed[receiver] = trimmed + sender.trim(receiver, said.counts[-1])
+
+    # -- key groups that go elsewhere
+
+    def split_slices(self, sender: Partition, receiver: Partition, other: Partition, before: int) -> None:
+        """Have slices wait for another receiver, too, which was kept `before` outputs, and those for the first now."""
+        own = self.of(sender)
+        gone, first = own.trimmed.get(receiver, 0), own.trimmed.get(other, 0) + before
+        for mark in own.marks:
+            copied = mark.kept.get(receiver, 0) - gone
+            if copied > 0:
+                mark.kept[other] = max(mark.kept.get(other, 0), first + copied)
 
     # -- crashes
 
@@ -234,6 +249,9 @@ class HistoryProtocol:
 
     def forget_acks_of(self, receiver: Partition) -> None:
         """Do nothing: there are no acks."""
+
+    def split_slices(self, sender: Partition, receiver: Partition, other: Partition, before: int) -> None:
+        """Do nothing: there are no slices."""
 
     def tables_of(self, partition: Partition) -> tuple[int, int, int]:
         """Return the bytes that are kept; there are no slices."""

@@ -112,6 +112,9 @@ class TrimmingView(Protocol):
     def forget_acks_of(self, receiver: Partition) -> None:
         """Forget the acks of an incarnation that is over."""
 
+    def split_slices(self, sender: Partition, receiver: Partition, other: Partition, before: int) -> None:
+        """Have slices wait for another receiver, too."""
+
     def tables_of(self, partition: Partition) -> tuple[int, int, int]:
         """Return the sizes of the slice tables of a partition."""
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from models.records.decisions import Action
 from models.records.tables import NEVER
-from models.scenario.events import Rescale
+from models.scenario.events import ADJUSTMENT, Rescale
 from models.topology import layout
 from models.units import to_ns
 from sim.clock import Process
@@ -20,6 +20,8 @@ from sim.control.recoveries import Recoveries
 from sim.control.run_state import StateOn
 from sim.control.slots import Slots
 from sim.data_plane import Plane, RecoverablePlane
+from sim.migration.adjustment import AdjustmentRequest
+from sim.migration.adjustments import Adjustments
 from sim.migration.moves import Migrations
 
 
@@ -114,6 +116,7 @@ class _Change:
     before: int
     after: int
     groups: tuple[int, ...]  # that move
+    request: AdjustmentRequest | None = None  # where the operator is adjusted as a whole
 
 
 class Rescaling:
@@ -123,9 +126,9 @@ class Rescaling:
     plan: groups may still be on their way, or be elsewhere after a recovery.
     """
 
-    def __init__(self, state: StateOn[Plane], migrations: Migrations, slots: Slots) -> None:
+    def __init__(self, state: StateOn[Plane], migrations: Migrations, adjustments: Adjustments, slots: Slots) -> None:
         self.state, self.cluster, self.plan, self.migrations = state, state.cluster, state.plan, migrations
-        self.slots = slots
+        self.adjustments, self.slots = adjustments, slots
         self._changes: list[_Change] = []
         self._seats: list[list[int]] = [[] for _ in self.plan.operators]
         for task, operator in enumerate(self.cluster.task_operator):
@@ -143,10 +146,15 @@ class Rescaling:
         operator = [operator.name for operator in self.plan.operators].index(event.operator)
         self.rescale(operator, event.parallelism, event.protocol)
 
-    def rescale(self, operator: int, parallelism: int, protocol: str) -> None:
+    def tasks_of(self, operator: int) -> int:
+        """Return the number of tasks that the operator is to have."""
+        return len(self._seats[operator])
+
+    def rescale(self, operator: int, parallelism: int, protocol: str, why: str = "it is asked for") -> None:
         """Give key group k to task k modulo the new number; request moves of those that are elsewhere, at once.
 
-        `operator`: its index. `parallelism`: number of tasks from now on. `protocol`: name of the migration protocol.
+        `operator`: its index. `parallelism`: number of tasks from now on. `protocol`: name of the migration protocol,
+        or of that which adjusts the operator as a whole.
         With n tasks before and m after, key groups k with k mod n = k mod m stay where they are, unless their task has
         another host.
         """
@@ -160,8 +168,12 @@ class Rescaling:
             if bound.get(group, here) != goal:
                 moves[group] = goal
         now, name = self.state.clock.now_ns(), self.plan.operators[operator].name
-        why = f"it is asked for; {len(moves)} key groups change their task"
+        why = f"{why}; {len(moves)} key groups change their task"
         self.state.decide(Action.RESCALE, name, why, origin=str(before), target=str(parallelism))
+        if protocol == ADJUSTMENT:
+            asked = self.adjustments.request(operator, self._seats[operator], protocol)
+            self._changes.append(_Change(operator, now, before, parallelism, tuple(moves), asked))
+            return
         self._changes.append(_Change(operator, now, before, parallelism, tuple(moves)))
         for group, goal in moves.items():
             self.migrations.request(group, goal, protocol, RESCALE)
@@ -195,6 +207,8 @@ class Rescaling:
 
     def _completed_ns(self, change: _Change) -> int:
         """Return when the last group of a rescaling had moved [ns]; NEVER if one did not."""
+        if change.request is not None:
+            return self.adjustments.completed_ns(change.request)
         done = {
             run.move.group: run.completed_ns
             for run in self.migrations.runs

@@ -119,6 +119,9 @@ def _of_trimming(scenario: Scenario, broken: Collection[str]) -> Iterator[InputF
     """Yield faults of trimming by acks: its table without the method, rounds beyond the run, levels without a task."""
     tolerance, trimming = scenario.fault_tolerance, scenario.fault_tolerance.acked_slices
     here = "fault_tolerance.trimming"
+    if trimming is None and tolerance.adjustment is not None:
+        rule = f"needs the method elastic-upstream-backup; fault_tolerance.method is {tolerance.method}"
+        yield InputFault("fault_tolerance.adjustment", NO_VALUE, rule, _TRIMMING)
     if trimming is None:
         if tolerance.trimming is not None:
             rule = f"needs the method elastic-upstream-backup; fault_tolerance.method is {tolerance.method}"

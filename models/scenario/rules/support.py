@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from models import units
 from models.errors import NO_VALUE, InputFault
-from models.scenario.events import PROTOCOLS, Migrate, Rebalance, Rescale
+from models.scenario.events import ADJUSTMENT, PROTOCOLS, Migrate, Rebalance, Rescale
 from models.scenario.job import Operator
 from models.scenario.scenario import Scenario
 from models.topology import layout
@@ -63,8 +63,11 @@ def not_simulated(scenario: Scenario) -> list[InputFault]:
 def _of_migration(scenario: Scenario, name: str, event: Migrate | Rescale) -> list[tuple[str, object, str]]:
     """Return (path, value, hint) of an event that moves key groups in a way that is not simulated."""
     here = path_text(("events", name))
-    found = _of_protocol(f"{here}.protocol", event.protocol)
-    found += _beside_moves(scenario, f"{here}.kind", event.kind)
+    if isinstance(event, Rescale) and event.protocol == ADJUSTMENT:
+        found = _beside_adjustments(scenario, f"{here}.protocol", event.protocol)
+    else:
+        found = _of_protocol(f"{here}.protocol", event.protocol)
+        found += _beside_moves(scenario, f"{here}.kind", event.kind)
     operator = scenario.operators.get(event.operator)
     if operator is not None and operator.kind not in ("aggregate", "join"):
         hint = f"key groups of an aggregate or a join move, not of a {operator.kind}"
@@ -107,6 +110,13 @@ def _of_waves(scenario: Scenario) -> list[tuple[str, object, str]]:
 def _of_protocol(path: str, protocol: str) -> list[tuple[str, object, str]]:
     """Return (path, value, hint) of a migration protocol that is not implemented."""
     return [] if protocol in PROTOCOLS else [(path, protocol, f"{', '.join(PROTOCOLS)} are")]
+
+
+def _beside_adjustments(scenario: Scenario, path: str, what: str) -> list[tuple[str, object, str]]:
+    """Return the faults beside adjustments: the protocol sends again what acks have not trimmed."""
+    if scenario.fault_tolerance.trims_by_acks:
+        return []
+    return [(path, what, "with fault_tolerance.method = elastic-upstream-backup it is; direct and others move groups")]
 
 
 def _of_rescaling(scenario: Scenario, name: str, event: Rescale) -> list[tuple[str, object, str]]:
