@@ -178,13 +178,14 @@ def replayed(records: RunRecords, since_ns: int) -> int:
 
 
 def test_after_a_new_checkpoint_less_is_replayed_at_once_and_after_a_failure() -> None:
-    events = {"up": up(2, at="5500 ms")}
-    last, new = (run(job(events, adjustment={"checkpoint": one})) for one in ("last", "new"))
-    assert replayed(new, 5 * S) < replayed(last, 5 * S) / 3
+    events = {"up": up(2, at="9500 ms")}
+    kinds = [{"interval": "6 s", "adjustment": {"checkpoint": one}} for one in ("last", "new")]
+    last, new = (run(job(events, **kind)) for kind in kinds)
+    assert replayed(new, 9 * S) < replayed(last, 9 * S) / 10
     (host,) = set(hosts_of(at_end(job(events)))) - {"h-2"}
     # It dies after a round of acks, and before the next periodic checkpoint.
-    events = events | {"dies": dies(int(host[-1]), 6900)}
-    last, new = (run(job(events, adjustment={"checkpoint": one})) for one in ("last", "new"))
+    events = events | {"dies": dies(int(host[-1]), 10_900)}
+    last, new = (run(job(events, **kind)) for kind in kinds)
     again = [int(found.tables["recoveries"]["replayed"].sum()) for found in (last, new)]
     assert again[1] < again[0] / 2
     assert lost(last) == lost(new) == [0, 0, 0]
