@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, Literal
 
 from sim.clock import MESSAGE, channel
 from sim.control.catch_up import CatchUps
 from sim.control.instances import CheckpointHosts, Instances
+from sim.control.recoveries import Recoveries
 from sim.control.run_state import RunState
 from sim.data_plane import NO_HOST, REMOTE
 from sim.migration.protocol import WHOLE, Carrier, Context, Message, Plan, Protocol, ProtocolRun, Request, Territory
@@ -111,7 +112,7 @@ class AdjustmentProtocol(Protocol[Adjustment]):
 class AdjustmentRun(ProtocolRun[Adjustment]):
     """One execution of a protocol that adjusts an operator."""
 
-    had_checkpoint: set[int] = field(default_factory=set)  # old instances with a stored checkpoint, when frozen
+    frozen: bool = False  # no checkpoints of the old instances are taken
     is_committed: bool = False  # the new instances own their groups: from then on there is no way back
     asked: AdjustmentRequest | None = None
     over_ns: int | None = None  # since when the operator has its new tasks, also after a crash
@@ -122,9 +123,14 @@ class AdjustmentServices:
     """The managers that the verbs need."""
 
     def __init__(
-        self, state: RunState, instances: Instances, catch_ups: CatchUps, checkpoint_hosts: CheckpointHosts
+        self,
+        state: RunState,
+        instances: Instances,
+        catch_ups: CatchUps,
+        recoveries: Recoveries,
+        checkpoint_hosts: CheckpointHosts,
     ) -> None:
-        self.state, self.instances, self.catch_ups = state, instances, catch_ups
+        self.state, self.instances, self.catch_ups, self.recoveries = state, instances, catch_ups, recoveries
         self.checkpoint_hosts = checkpoint_hosts
 
 
@@ -139,6 +145,14 @@ class AdjustmentContext(Context):
         self._instances: Instances = self._services.instances
 
     # -- checkpoints, at the coordinator
+
+    def has_enough(self, part: Part) -> bool:
+        """Return whether the old instance has a stored checkpoint, and upstream keeps all that came after it.
+
+        A task without a state that has failed does not: it lost what it had kept, and what it made that of may have
+        been trimmed. That the old instance has it makes up for it only as long as it goes on.
+        """
+        return self._plane.checkpoint_host(part.old) is not None and not self._run.kind.has_failed_upstream(part)
 
     def take_checkpoint(self, part: Part) -> None:
         """Have a checkpoint of the old instance taken now; then `on_stored`, with the instance as note.
@@ -163,8 +177,7 @@ class AdjustmentContext(Context):
     def freeze_checkpoint(self, part: Part) -> None:
         """Keep the newest stored checkpoint of the old instance as it is: it is the one that is split."""
         self._plane.freeze(part.old, True)
-        if self._plane.checkpoint_host(part.old) is not None:
-            self._run.had_checkpoint.add(part.old)
+        self._run.frozen = True
 
     # -- upstream
 
@@ -216,11 +229,8 @@ class AdjustmentContext(Context):
         return now + state.plan.transfer_ns(holder, own, size)
 
     def _are_there(self, parts: Sequence[Part]) -> bool:
-        # Upstream may have trimmed what such a checkpoint had.
-        return all(
-            part.old not in self._run.had_checkpoint or self._plane.checkpoint_host(part.old) is not None
-            for part in parts
-        )
+        # Upstream may have trimmed what a checkpoint had that was lost since.
+        return all(self._plane.checkpoint_host(part.old) is not None for part in parts)
 
     def _loaded(self, parts: Sequence[Part], message: Message) -> None:
         if self._run.over or not self._cluster.task_alive[self.me]:

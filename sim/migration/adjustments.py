@@ -152,6 +152,13 @@ class Adjustments(PlanKind[AdjustmentRequest]):
 
     # -- while it goes on
 
+    def has_failed_upstream(self, part: Part) -> bool:
+        """Return whether a task without a state that sends to the group has been recovered."""
+        operators, its = self.state.plan.operators, self.cluster.partition_operator
+        above = set(self.state.plan.dataflow.predecessors(its[part.group]))
+        above = {one for one in above if not operators[one].is_source and not operators[one].description.stateful}
+        return any(its[recovery.partition] in above for recovery in self.services.recoveries.all)
+
     def let_go(self, part: Part) -> None:
         """End the old instance, whose state and outputs the new one has."""
         if not self.cluster.retired(part.old):
@@ -220,8 +227,8 @@ class Adjustments(PlanKind[AdjustmentRequest]):
         self._route_to_owners(run)
         for part in run.plan.parts:
             self.instances.retire(part.new)
-            # Also if it died: the last message to a dead task may have frozen it.
-            self.state.plane.freeze(part.old, False)
+            if run.frozen:  # else one that is under way would count as none
+                self.state.plane.freeze(part.old, False)
         self.slots.note_freed()
 
     def _finish(self, run: AdjustmentRun) -> None:

@@ -10,7 +10,12 @@ from lab.lineage import Lineage, Sent
 from sim.plain.partition import Partition, TaskView, Visit
 from sim.plain.trimming import Confirmation
 
-Link = tuple[int, int]  # (partition that keeps outputs, partition that acknowledges them)
+Link = tuple[int, int]  # (planned partition that keeps outputs, planned partition that acknowledges them)
+
+
+def link_of(said: Confirmation) -> Link:
+    """Return the ends of a confirmation, by key group."""
+    return said.sender.group.number, said.receiver.group.number
 
 
 class AckRules:
@@ -30,6 +35,7 @@ class AckRules:
         self.met = Counter[str]()  # acks by what becomes of them
         self.trimmed: Callable[[], None] = lambda: None  # called when an ack has trimmed something
         self._watch(lab.plane.trimming)
+        self._watch_owners(lab.plane)
 
     def _nothing(self) -> list[set[int]]:
         return [set() for _ in range(self._levels)]
@@ -57,7 +63,7 @@ class AckRules:
         def acknowledges(said: Confirmation) -> None:
             before = [row.id for row in said.sender.kept.get(said.receiver, ())]
             acknowledge(said)
-            link = said.sender.number, said.receiver.number
+            link = link_of(said)
             left = {row.id for row in said.sender.kept.get(said.receiver, ())}
             if len(left) < len(before):
                 self.trimmed()
@@ -65,13 +71,26 @@ class AckRules:
                 self._faults[f"{said.sender.name} trims what {said.receiver.name} has not acknowledged"] += 1
 
         def forgets(receiver: Partition) -> None:
-            for link in self._acked:
-                if link[1] == receiver.number:
-                    self._acked[link] = self._nothing()
+            self._forget(receiver.group.number)
             forget(receiver)
 
         protocol.confirmed, protocol._send, protocol._comes = confirms, sends, arrives
         protocol._acknowledge, protocol.forget_acks_of = acknowledges, forgets
+
+    def _forget(self, group: int) -> None:
+        for link in self._acked:
+            if link[1] == group:
+                self._acked[link] = self._nothing()
+
+    def _watch_owners(self, plane: Any) -> None:
+        """Forget what the instance has acknowledged that owned a group before: another one goes on from elsewhere."""
+        own = plane.own
+
+        def owns(instance: int) -> None:
+            self._forget(plane.instances()[instance].group.number)
+            own(instance)
+
+        plane.own = owns
 
     def _comes(self, goal: TaskView, one: Confirmation) -> None:
         if not (goal.alive and one.sender.task is goal and one.sender.live):
@@ -81,16 +100,17 @@ class AckRules:
             self.met["ack of a dead incarnation"] += 1
             return
         self.met["ack that is heard" if one.receiver.live else "ack of the dead that is heard"] += 1
-        link = one.sender.number, one.receiver.number
-        for level, ids in enumerate(self._said[id(one)]):
-            self._acked[link][level] |= ids
+        link = link_of(one)
+        if one.receiver.group.owner is one.receiver:
+            for level, ids in enumerate(self._said[id(one)]):
+                self._acked[link][level] |= ids
         self._trimmable[link] |= self._said[id(one)][-1]
 
     def _confirms(self, partition: Partition, counts: Sequence[int]) -> None:
         if partition.operator.is_sink:
             return
         for level, count in enumerate(counts):
-            first, before = {*partition.applied[:count]}, self._confirmed[partition.number][level]
+            first, before = {*partition.applied[:count]}, self._confirmed[partition.group.number][level]
             # Outputs that a literal checkpoint lacks are gone after a restore: nobody could acknowledge them.
             if level and self._safe and not self._may_confirm(partition, first, first & before, level):
                 self._faults[f"{partition.name} sends an L{level}-ACK too early"] += 1
@@ -103,20 +123,21 @@ class AckRules:
         if partition.operator.description.stateful and not first - before <= saved:
             return False
         emitted = self._lineage.emitted
-        outputs = emitted(partition.number, first) - emitted(partition.number, before)
-        return all(self._is_acked((partition.number, receiver), one, level - 1) for receiver, one in outputs)
+        group = partition.group.number
+        outputs = emitted(group, first) - emitted(group, before)
+        return all(self._is_acked((group, receiver), one, level - 1) for receiver, one in outputs)
 
     def _is_acked(self, link: Link, tuple_id: int, level: int) -> bool:
         return tuple_id in self._acked[link][level] or tuple_id in self._trimmable[link]
 
 
 def lost_now(plane: Any, lineage: Lineage) -> set[Sent]:
-    """Return (partition, id) of what states and sinks lack and nobody has any more.
+    """Return (key group, id) of what states and sinks lack and nobody has any more, of those that own their groups.
 
     Not of tasks without state: what they lack is missed only further downstream, if at all.
     """
-    partitions = plane.instances()
-    there = {partition.number: _there(partition, plane) for partition in partitions}
+    partitions = [*plane.all_partitions()]
+    there = {partition.number: _there(partition.owner, plane) for partition in partitions}
     coming = _coming(plane)
     lost, known, halves = set[Sent](), set[Sent](), set[Sent]()
     todo = [sent for source, of in zip(plane.sources, lineage.from_sources, strict=True) for sent in _first(source, of)]
@@ -158,17 +179,36 @@ def _there(partition: Partition, plane: Any) -> Any:
 
 
 def _coming(plane: Any) -> set[Sent]:
-    """Return (partition, id) of what is on its way, in a queue, or kept by somebody who is live or will be restored."""
-    found = {(visit.partition.number, visit.row.id) for visit, task in plane.wire.items() if task.alive}
+    """Return (key group, id) of what is on its way to its owner, in its queue, or kept by an owner.
+
+    Kept by one who is live, or will be restored; that one sends to whoever owns the group then.
+    """
+    found = set[Sent]()
+
+    def add(partition: Partition, tuple_id: int) -> None:
+        if partition.group.owner is partition:
+            found.add((partition.group.number, tuple_id))
+
+    for visit, task in plane.wire.items():
+        if task.alive:
+            add(visit.partition, visit.row.id)
     for task in plane.tasks:
-        items = (*task.front, *task.queue, *task.serving)
-        found.update((item.partition.number, item.row.id) for item in items if isinstance(item, Visit))
-        found.update((output.receiver.number, output.row.id) for output in task.outbox.unsent)
-    for partition in plane.instances():
-        found.update((partition.number, visit.row.id) for visit in partition.held)
+        for item in (*task.front, *task.queue, *task.serving):
+            if isinstance(item, Visit):
+                add(item.partition, item.row.id)
+        for output in task.outbox.unsent:
+            add(output.receiver, output.row.id)
+    for partition in (one.owner for one in plane.all_partitions()):
+        for visit in partition.held:
+            add(partition, visit.row.id)
+        if partition.live:
+            for receiver, rows in partition.kept.items():
+                for row in rows:
+                    add(receiver, row.id)
+            continue
         kept = [*partition.kept.items()]
-        if not partition.live and not partition.operator.is_source:
+        if not partition.operator.is_source:
             checkpoint = partition.checkpoint
             kept = [*checkpoint.kept] if checkpoint and partition.operator.description.stateful else []
-        found.update((receiver.number, row.id) for receiver, rows in kept for row in rows)
+        found.update((receiver.group.number, row.id) for receiver, rows in kept for row in rows)
     return found

@@ -27,6 +27,7 @@ class Job:
     sources: int = 1  # tasks of each source
     stages: int = 1  # operators of a chain
     groups: int = 1
+    tasks: int = 2  # of each keyed operator, if there are as many groups
     tuples: int = 2  # of each source task
     hosts: int = 4
     writes: bool = False  # a snapshot and a restore take a service of their own
@@ -37,6 +38,7 @@ class Job:
     saved: bool = True  # checkpoints are taken, and outputs kept for replay
     levels: int = 0  # of acks that trim outputs, in place of checkpoints
     reading: str = "safe"  # what a checkpoint holds then
+    adjustment: tuple[str, str] = ("last", "safe")  # which checkpoint is split, and the reading, where operators are
     buffer: int | None = None  # places in the queue of each task between sources and sinks
     stateless: tuple[str, ...] = ()  # operators that are maps then, with a task for each group
     method: str = "checkpoint"  # of recovery, where they are
@@ -104,6 +106,7 @@ def scenario_of(job: Job) -> Scenario:
             "interval": "1 s",
             "store": job.store,
             "trimming": {"levels": job.levels, "reading": job.reading},
+            "adjustment": dict(zip(("checkpoint", "reading"), job.adjustment, strict=True)),
         }
         raw["events"] = {"failure": NEVER_HAPPENS}
     elif not job.saved:
@@ -153,7 +156,7 @@ def _operator(job: Job, name: str, node: Node) -> dict[str, Any]:
         }
     common: dict[str, Any] = {
         **bound,
-        "parallelism": min(2, job.groups),
+        "parallelism": min(job.tasks, job.groups),
         "service": {"distribution": "deterministic", "value": "1 ms"},
         "state": {"model": "per-key", "bytes": "1 kB"},
     }

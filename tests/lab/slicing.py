@@ -151,6 +151,7 @@ class Slicing:
         self.pace, self.acts_left = 0.0, 0  # of marks, rounds and checkpoints: how many by step, and in all
         self.healer: Chooser = chooser
         self.lost: set[tuple[int, int]] = set()
+        self.moved: set[int] = set()  # key groups that have gone elsewhere, without a crash
         self._just_saved: Partition | None = None
         self._last: list[int] = []  # partitions that the last crash took
         self._copies = False  # whether a trim, a crash or a restore may have taken the last copy of something
@@ -215,7 +216,7 @@ class Slicing:
             partition, *rest = left
 
             def acts(_: Any) -> None:
-                self._do[what](partition)
+                self._do[what](partition.group.owner)
                 self._do_in_turn(what, rest, number - 1, do)
 
             self.lab.clock.add((what, 0, 0), acts)
@@ -274,7 +275,7 @@ class Slicing:
 
     def crash(self, host: int, repair_ns: int | None) -> None:
         """Let this host die."""
-        self._last = [one.number for one in self._at(host)] or self._last
+        self._last = [one.group.number for one in self._at(host)] or self._last
         for partition in self._at(host):
             kind = self._kind(partition)
             self.met[f"crash of {kind}"] += 1
@@ -297,7 +298,8 @@ class Slicing:
         return self.assumption == BEYOND or self.whole.allows(host, self.assumption == BOLD)
 
     def _at(self, host: int) -> list[Partition]:
-        return [one for one in self.lab.plane.all_partitions() if one.task.alive and one.task.host.index == host]
+        owners = [one.owner for one in self.lab.plane.all_partitions()]
+        return [one for one in owners if one.task.alive and one.task.host.index == host]
 
     def _plays(self, host: int, role: str) -> bool:
         here = self._at(host)
@@ -306,11 +308,11 @@ class Slicing:
         if role == "just saved":
             return self._just_saved in here
         if role == "keeps most":
-            inner = [one for one in self.lab.plane.all_partitions() if not one.operator.is_source]
+            inner = [one.owner for one in self.lab.plane.all_partitions() if not one.operator.is_source]
             most = max(inner, key=lambda one: one.kept_rows())
             return most in here
         if role == "the last":
-            return any(one.number in self._last for one in here)
+            return any(one.group.number in self._last for one in here)
         if role == "next to the last":
             numbered = self.lab.plane.instances()
             last = {numbered[one].operator.index for one in self._last}
@@ -325,13 +327,14 @@ class Slicing:
     def act(self) -> None:
         """Have one partition end a slice, send acks or save its state at some step."""
         numbers = self.lab.saved_partitions
-        partition = self.lab.plane.instances()[self.draw.choice(numbers)]
+        partition = self.lab.plane.instances()[self.draw.choice(numbers)].owner
         what = self.draw.choice(["mark", "mark", "round", "round", "round", "save"])
         self.add(what, partition)
 
     def add(self, what: str, partition: Partition) -> None:
-        """Add such a step."""
-        self.lab.clock.add((what, partition.number, 0), lambda _: self._do[what](partition))
+        """Add such a step, for whoever owns the group then."""
+        group = partition.group
+        self.lab.clock.add((what, group.number, 0), lambda _: self._do[what](group.owner))
 
     @property
     def _do(self) -> dict[str, Callable[[Partition], None]]:
@@ -346,7 +349,7 @@ class Slicing:
 
     def _save(self, partition: Partition) -> None:
         if partition.operator.description.stateful:
-            self.lab.plane.save(partition.number)
+            self.lab.plane.save(partition.group.number)
 
     @property
     def _protocol(self) -> Any:
@@ -411,7 +414,7 @@ class Slicing:
 
     def _is_quiet(self) -> bool:
         plane = self.lab.plane
-        live = all(one.live for one in plane.instances())
+        live = all(one.live or one.retired for one in plane.instances()) and not self.lab.moving
         return live and not any(one.kept_rows() for one in plane.instances()) and not self.whole.failed()
 
     def _check(self) -> None:
@@ -449,9 +452,10 @@ class Slicing:
         for partition in plane.instances():
             if partition.kept_rows():
                 self.faults[f"{partition.name} keeps outputs for ever"] += 1
-            if self._kind(partition) in ("stateful", "sink"):
-                lacks |= {(partition.number, one) for one in self.seen.lacks(partition)}
-                if set(partition.applied) - self.seen.lineage.inputs[partition.number].keys():
+            owns, group = partition.group.owner is partition, partition.group.number
+            if owns and self._kind(partition) in ("stateful", "sink"):
+                lacks |= {(group, one) for one in self.seen.lacks(partition)}
+                if set(partition.applied) - self.seen.lineage.inputs[group].keys():
                     self.faults[f"{partition.name} has what nobody sent"] += 1
                 self._check_order(partition)
         if lacks and not self.lossy:
@@ -473,8 +477,9 @@ class Slicing:
             return
         last: dict[Path, int] = {}
         for tuple_id in partition.applied:
-            way, sequence = self.seen.lineage.path.get((partition.number, tuple_id), ((), 0))
-            if sequence < last.get(way, -1):
+            way, sequence = self.seen.lineage.path.get((partition.group.number, tuple_id), ((), 0))
+            # What two instances of a group have sent comes over two channels.
+            if sequence < last.get(way, -1) and self.moved.isdisjoint(way):
                 self.faults[f"{partition.name} applies tuples out of order"] += 1
                 return
             last[way] = sequence

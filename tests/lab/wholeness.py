@@ -35,7 +35,7 @@ class Wholeness:
 
         def confirms(partition: Partition) -> list[int]:
             counts: list[int] = confirmed(partition)
-            self._confirmed.update((partition.number, one) for one in partition.applied[: counts[-1]])
+            self._confirmed.update((partition.group.number, one) for one in partition.applied[: counts[-1]])
             return counts
 
         protocol.confirmed = confirms
@@ -45,16 +45,21 @@ class Wholeness:
     def failed(self) -> set[int]:
         """Return the partitions that are not whole."""
         for number in [*self._applied]:
-            partition = self._plane.instances()[number]
+            partition = self._owner(number)
             if partition.live:
                 self._note(partition)
                 if not self._applied[number] and not self._kept[number]:
                     del self._applied[number], self._kept[number]
         return {*self._applied}
 
+    def _owner(self, group: int) -> Partition:
+        """Return the instance that owns the group: it stands for it."""
+        owner: Partition = self._plane.instances()[group].owner
+        return owner
+
     def _note(self, partition: Partition) -> None:
         """Take off what the partition has again, and what is settled."""
-        number, kept = partition.number, _kept(partition)
+        number, kept = partition.group.number, _kept(partition)
         self._applied[number] = {
             one for one in self._applied[number] if one not in partition.position and not self.settled((number, one))
         }
@@ -62,7 +67,7 @@ class Wholeness:
 
     def settled(self, sent: Sent) -> bool:
         """Return whether nobody needs this tuple from those who send to its receiver any more."""
-        partition = self._plane.instances()[sent[0]]
+        partition = self._owner(sent[0])
         if partition.operator.is_sink:
             return sent[1] in partition.position
         if sent in self._confirmed:
@@ -73,7 +78,7 @@ class Wholeness:
         """The host is about to die."""
         self.failed()
         for partition in self._at(host):
-            number = partition.number
+            number = partition.group.number
             applied, kept = self._applied.setdefault(number, set()), self._kept.setdefault(number, set())
             if partition.live:
                 applied |= set(partition.applied)
@@ -84,7 +89,7 @@ class Wholeness:
     def _at(self, host: int) -> Iterator[Partition]:
         """Yield the partitions at a host, without those of sources and sinks."""
         for group in self._lab.groups:
-            partition = self._plane.instances()[group]
+            partition = self._owner(group)
             if partition.task.host.index == host and partition.task.alive:
                 yield partition
 
@@ -100,7 +105,7 @@ class Wholeness:
 
     def row_with(self, host: int, bold: bool) -> int:
         """Return how many tasks in a row would count as failed if the host died now."""
-        return self._row(self.failed() | {partition.number for partition in self._at(host)}, bold)
+        return self._row(self.failed() | {partition.group.number for partition in self._at(host)}, bold)
 
     def _row(self, failed: Iterable[int], bold: bool) -> int:
         """Return the greatest number of operators in a row that have such a partition."""
@@ -116,8 +121,9 @@ class Wholeness:
     def _takes_checkpoint(self, host: int) -> bool:
         """Return whether the crash takes a state and its checkpoint, or one of them while the other is gone."""
         for group in self._lab.groups:
-            partition = self._plane.instances()[group]
-            if not partition.saved or (partition.live and partition.task.host.index != host):
+            partition = self._owner(group)
+            has_one = partition.saved or partition.adopted is not None
+            if not has_one or (partition.live and partition.task.host.index != host):
                 continue
             checkpoint = partition.checkpoint
             if checkpoint is None or checkpoint.host == host != REMOTE:
@@ -126,4 +132,4 @@ class Wholeness:
 
 
 def _kept(partition: Partition) -> set[Sent]:
-    return {(receiver.number, row.id) for receiver, rows in partition.kept.items() for row in rows}
+    return {(receiver.group.number, row.id) for receiver, rows in partition.kept.items() for row in rows}

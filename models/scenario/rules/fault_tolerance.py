@@ -112,6 +112,7 @@ def _of_pauses(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFau
             return
 
 
+_LEVELS = 2  # of acks, with which upstream waits for checkpoints
 _TRIMMING = 'write method = "elastic-upstream-backup" in fault_tolerance'
 
 
@@ -135,6 +136,10 @@ def _of_trimming(scenario: Scenario, broken: Collection[str]) -> Iterator[InputF
             f"{here}.step", _shown(trimming.hop_s), rule, "acks of a round would never meet the next level"
         )
     yield from _of_ack_work(scenario, trimming, broken)
+    if trimming.levels < _LEVELS and "events" not in broken and scenario.adjusts:
+        rule = f"must be at least {_LEVELS} where operators are adjusted by oap"
+        hint = "with L0-ACKs alone upstream lets go what the checkpoints lack that are split"
+        yield InputFault(f"{here}.levels", trimming.levels, rule, hint)
     if whole("operators", broken):
         yield from _of_dataflow(scenario, trimming)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim.migration.adjustment import Adjusted, AdjustmentContext, AdjustmentProtocol
+from sim.migration.adjustment import Adjusted, Adjustment, AdjustmentContext, AdjustmentProtocol
 from sim.migration.protocol import Message
 
 
@@ -15,23 +15,29 @@ class OAP(AdjustmentProtocol):
     the reading `safe`. As printed (`literal`), upstream resumes with the next output, and what was on its way or is not
     in the checkpoints is lost.
 
-    Not in the paper: the old instances stay until the new ones have got all that upstream keeps for them, so that the
+    Not in the paper: where the last checkpoint of a key group is gone, or lacks what nobody upstream could send again, a
+    new one is taken in any case. The old instances stay until the new ones have got all that upstream keeps for them, so that the
     failure of one task meanwhile is survived. And acks need not stop: one says to which instance it goes, and which of
     the applied tuples of which instance it confirms, so that an ack in the old numbering never trims under the new one.
     """
 
+    def __init__(self, plan: Adjustment) -> None:
+        super().__init__(plan)
+        self.awaited: set[int] = set()  # old instances whose new checkpoints are awaited
+
     def start(self, ctx: AdjustmentContext) -> None:
-        """Take new checkpoints first, or begin with those that there are."""
-        if self.plan.checkpoint == "last":
-            self.begin(ctx)
-            return
+        """Take new checkpoints first, or begin with those that there are, where these are enough."""
         for part in self.plan.parts:
-            ctx.take_checkpoint(part)
+            if self.plan.checkpoint == "new" or not ctx.has_enough(part):
+                self.awaited.add(part.old)
+                ctx.take_checkpoint(part)
+        if not self.awaited:
+            self.begin(ctx)
 
     def on_stored(self, ctx: AdjustmentContext, message: Message) -> None:
         """Begin when all new checkpoints are stored."""
         assert isinstance(message.note, int)
-        if self.all_in("stored", message.note, [part.old for part in self.plan.parts]):
+        if self.all_in("stored", message.note, self.awaited):
             self.begin(ctx)
 
     def begin(self, ctx: AdjustmentContext) -> None:

@@ -305,6 +305,12 @@ def test_another_method_is_refused() -> None:
     assert "needs the method elastic-upstream-backup" in refused(raw | {"events": {}})
 
 
+def test_one_level_of_acks_is_refused() -> None:
+    raw = job({"up": up(2)}, trimming={"levels": 1})
+    assert "must be at least 2 where operators are adjusted by oap" in refused(raw)
+    assert refused(raw | {"events": {}}) == ""
+
+
 def test_a_key_group_alone_does_not_move_by_it() -> None:
     event = {"at": "5 s", "kind": "migrate", "operator": "count", "key_group": 0, "host": "h-4", "protocol": "oap"}
     assert "not simulated yet" in refused(job({"moves": event}))
