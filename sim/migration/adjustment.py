@@ -172,7 +172,10 @@ class AdjustmentContext(Context):
         for host in (cluster.planned_checkpoint_host[partition], self._plane.checkpoint_host(partition)):
             if host is not None and host not in (own, REMOTE) and cluster.trusted[host]:
                 return host
-        return self._services.checkpoint_hosts.choose(partition)
+        chosen = self._services.checkpoint_hosts.choose(partition)
+        if chosen != NO_HOST:
+            self._state.plan_checkpoint_host(partition, chosen)  # tells the plane, too
+        return chosen
 
     def freeze_checkpoint(self, part: Part) -> None:
         """Keep the newest stored checkpoint of the old instance as it is: it is the one that is split."""

@@ -32,6 +32,7 @@ from sim.kernel.event_loop.codes import (
 from sim.kernel.event_loop.events import next_serial, push, push_arrival
 from sim.kernel.event_loop.fair_links import count_tuples, leaves_alone, post
 from sim.kernel.event_loop.free_lists import new_visit
+from sim.kernel.event_loop.hash_tables import position
 from sim.kernel.event_loop.outbox import put_unsent, takes_place
 from sim.kernel.event_loop.service_times import draw_now
 from sim.kernel.tools.cache import inlined, kernel, noinline
@@ -335,13 +336,26 @@ def _bundle(state: State, head: int, origin: int, task: int) -> int:
 
 
 @kernel
-def replay(state: State, sender: int, pair: int, turn: bool) -> tuple[int, int]:
-    """Send all that is kept in the pair again, as one message; (tuples, bytes)."""
+def _missing(state: State, pair: int) -> int:
+    """Return how many outputs that are kept in the pair the receiver has not applied."""
     p = state.pairs[pair]
-    if p.live == NONE:
-        return 0, 0
+    found, n = 0, p.live
+    while n != NONE:
+        found += position(state, p.receiver, state.nodes[n].id) == NONE
+        n = NONE if n == p.last else next_node(state, n)
+    return found
+
+
+@kernel
+def replay(state: State, sender: int, pair: int, turn: bool, missing: bool) -> tuple[int, int]:
+    """Send all that is kept in the pair again, or is `missing` at the receiver, as one message; (tuples, bytes)."""
+    p = state.pairs[pair]
     receiver = p.receiver
-    rows = p.end_seq - p.live_seq
+    rows = 0
+    if p.live != NONE:
+        rows = _missing(state, pair) if missing else p.end_seq - p.live_seq
+    if rows == 0:
+        return 0, 0
     size = rows * state.operators[state.partitions[sender].operator].bytes
     origin, task = state.partitions[sender].task, state.partitions[receiver].task
     host = state.tasks[origin].host
@@ -355,6 +369,9 @@ def replay(state: State, sender: int, pair: int, turn: bool) -> tuple[int, int]:
     head, tail, n = NONE, NONE, p.live
     while n != NONE:
         node = state.nodes[n]
+        if missing and position(state, receiver, node.id) != NONE:
+            n = NONE if n == p.last else next_node(state, n)
+            continue
         visit = _on_its_way(state, receiver, origin, task, node.id, node.created, node.key, arrival, NONE)
         state.visits[visit].replayed = 1
         if head == NONE:

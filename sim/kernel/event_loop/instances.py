@@ -23,6 +23,7 @@ from sim.kernel.event_loop.hash_tables import FIRST_KEYS, SPREAD, cut_keys, find
 from sim.kernel.event_loop.restoring import copy_time, notes_of, save_time, store_time
 from sim.kernel.event_loop.rules import ANY, new_rule, rules_without
 from sim.kernel.event_loop.tasks import drop
+from sim.kernel.event_loop.trimming import begin_again
 from sim.kernel.event_loop.windows import forget_windows
 from sim.kernel.tools.cache import allocating, kernel
 from sim.kernel.tools.pointer import State
@@ -43,6 +44,8 @@ def add_instance(state: State, instance: int, partition: int, task: int) -> None
     u.epoch = 1
     u.first_key = instance * SPREAD & FIRST_KEYS
     u.group = group
+    if state.extended and state.options.trims:
+        state.slices[instance].stateful = state.slices[group].stateful
     u.panes = u.past_first = u.past_last = u.recent_first = u.recent_last = NONE
     state.cluster.extra_instances += 1
 
@@ -95,7 +98,9 @@ def copy_kept(state: State, sender: int, receiver: int, other: int) -> None:
     rows = state.pairs[pair].end_seq - state.pairs[pair].live_seq if n != NONE else 0
     for k in range(rows):
         node = state.nodes[n]
-        keep(state, sender, other, node.id, node.created, node.key, size)
+        made = keep(state, sender, other, node.id, node.created, node.key, size)
+        if state.extended and state.options.trims:
+            state.node_slices[made] = state.node_slices[n]  # a slice waits for both
         if k + 1 < rows:
             n = next_node(state, n)
 
@@ -198,6 +203,8 @@ def adopt(state: State, instance: int, partition: int) -> None:
     b.adopted_from = partition
     b.adopted_count = count
     b.new_kept_bytes = 0
+    if state.extended and state.options.trims:
+        begin_again(state, instance)
 
 
 @allocating

@@ -267,10 +267,10 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Answers):
         verbs.resume(self.state, source)
         self._tell()
 
-    def replay(self, sender: int, receiver: int, turn: bool = False) -> tuple[int, int]:
-        """Send all that is kept for the receiver again."""
+    def replay(self, sender: int, receiver: int, turn: bool = False, missing: bool = False) -> tuple[int, int]:
+        """Send all that is kept for the receiver again, or is missing there."""
         self._room(int(self.state.partitions["kept_rows"][sender]) + 3)
-        tuples, size = verbs.replay_between(self.state, sender, receiver, turn)
+        tuples, size = verbs.replay_between(self.state, sender, receiver, turn, missing)
         return int(tuples), int(size)
 
     def work(self, task: int, ns: int, token: int) -> None:

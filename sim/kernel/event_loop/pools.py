@@ -322,6 +322,12 @@ def with_partition(state: State, partition: int) -> None:
     """Make room for a partition with this number."""
     if partition >= state.partitions.shape[0]:
         state.partitions = extended(state.partitions, partition + 1)
+    if state.options["trims"] and partition >= state.slices.shape[0]:
+        room, levels = int(state.partitions.shape[0]), int(state.slicing["levels"])
+        state.slices = np.concatenate([state.slices, np.zeros(room - state.slices.shape[0], SLICES)])
+        for name, size in (("slice_marks", int(state.slicing["ring"])), ("confirmed", levels), ("confirmed_to", levels)):
+            own = getattr(state, name)
+            setattr(state, name, np.concatenate([own, np.zeros(room * size - own.shape[0], np.int64)]))
 
 
 def with_actions(state: State, timed: np.ndarray) -> int:

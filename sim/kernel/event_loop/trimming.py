@@ -85,13 +85,13 @@ def _mark(state: State, partition: int) -> None:
 def round_of_acks(state: State, hops: int) -> None:
     """Have each task of the operators so far from the end acknowledge to all that keep outputs for it, in order.
 
-    Then set their next round.
+    Only owners of their key groups do. Then set their next round.
     """
     for task in range(state.cluster.tasks):
         state.rounds_at[task].partitions = state.rounds_at[task].ack = NONE
     for partition in range(state.partitions.shape[0] - 1, -1, -1):
         u = state.partitions[partition]
-        if u.live and not u.is_source:
+        if u.live and not u.is_source and state.partitions[u.group].owner == partition:
             at = state.rounds_at[u.task]
             state.slices[partition].next_here = at.partitions
             at.partitions = partition

@@ -322,14 +322,14 @@ def resume_timer(state: State, partition: int) -> None:
 
 
 @kernel
-def replay_between(state: State, sender: int, receiver: int, turn: bool) -> tuple[int, int]:
-    """Send all that is kept for the receiver again; (tuples, bytes)."""
+def replay_between(state: State, sender: int, receiver: int, turn: bool, missing: bool) -> tuple[int, int]:
+    """Send all that is kept for the receiver again, or is `missing` there; (tuples, bytes)."""
     pair = find_pair(state, sender, receiver)
     if pair == NONE:
         return 0, 0
     if state.extended and state.options.bounded and state.pairs[pair].live != NONE:
         take_along(state, sender, receiver)
-    return replay(state, sender, pair, turn)
+    return replay(state, sender, pair, turn, missing)
 
 
 @kernel
