@@ -34,7 +34,7 @@ from analysis.runs.migration_kinds import classified
 from analysis.runs.run_summary import RunSummary
 from models import display
 from models.records.tables import RunRecords
-from models.scenario.events import HostFailure, Migrate, Rebalance, Rescale
+from models.scenario.events import ADJUSTMENT, HostFailure, Migrate, Rebalance, Rescale
 from models.scenario.fault_tolerance import Detector
 from models.scenario.inputs import RunInputs
 from models.scenario.scenario import Scenario
@@ -207,8 +207,12 @@ def question(scenario: Scenario) -> str:
     migrations = [event for event in scenario.events.values() if isinstance(event, (Migrate, Rescale))]
     if not crashes and scenario.migrates:
         protocols = dict.fromkeys(event.protocol for event in migrations)
+        if scenario.elasticity.policy == "operators":
+            return "When do operators get more tasks, or fewer, and what does it cost?"
         if scenario.elasticity.policy != "none":
             return "What do key groups that move by themselves do about changing load, and what does it cost?"
+        if [*protocols] == [ADJUSTMENT]:
+            return f"What does it cost to give an operator other tasks by {ADJUSTMENT}?"
         return f"What does it cost to move a key group by {', '.join(protocols)}?"
     protocols = dict.fromkeys(event.protocol for event in scenario.events.values() if isinstance(event, Rebalance))
     if not crashes and protocols:

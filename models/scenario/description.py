@@ -101,7 +101,8 @@ class ScenarioDescription(Description):
     @property
     def adjusts(self) -> bool:
         """Return whether an operator may be adjusted as a whole."""
-        return any(isinstance(one, Rescale) and one.protocol == ADJUSTMENT for one in self.events.values())
+        asked = any(isinstance(one, Rescale) and one.protocol == ADJUSTMENT for one in self.events.values())
+        return asked or self.elasticity.policy == "operators"
 
     @property
     def keeps_ids(self) -> bool:

@@ -98,12 +98,22 @@ Event = Annotated[HostFailure | Migrate | Rescale | Rebalance, Field(discriminat
 class Elasticity(Description):
     """When key groups move by themselves, and when hosts come and go: a policy, its thresholds, the protocol."""
 
-    policy: Literal["none", "threshold"] = "none"
-    """When key groups move by themselves. `threshold`: when their host is overloaded, or is to be left."""
+    policy: Literal["none", "threshold", "operators"] = "none"
+    """What happens by itself. `threshold`: key groups move when their host is overloaded, or is to be left;
+    `operators`: operators get more tasks, or fewer, by the protocol `oap`, when reports of their CPU say so."""
     high: float = Field(default=0.85, gt=0, le=1, strict=True)
-    """Utilisation above which a host is overloaded, and which no move may bring a host above."""
+    """Utilisation above which a host is overloaded, and which no move may bring a host above; or the upper threshold of
+    the CPU of an operator's tasks."""
     low: float = Field(default=0.3, ge=0, lt=1, strict=True)
-    """Utilisation below which a host may be left."""
+    """Utilisation below which a host may be left; or the lower threshold of the CPU of an operator's tasks."""
+    operators: tuple[str, ...] = ()
+    """Operators that get other tasks with the policy `operators`; without it all whose key groups can move."""
+    reports: Count = 2
+    """Reports in a row, one each `period`, that have to be above `high`, or below `low`, before an operator changes."""
+    grow: float = Field(default=2.0, gt=1, le=1e3, strict=True)
+    """Tasks of an operator that is scaled up, as a multiple of those before; rounded up."""
+    shrink: float = Field(default=0.5, gt=0, lt=1, strict=True)
+    """Tasks of an operator that is scaled down, as a multiple of those before; rounded down, and one at least."""
     period_s: PositiveSeconds = Field(default=8.0, alias="period")
     """Time between two checks of the load since the last one."""
     begin_s: Seconds = Field(default=0.0, alias="begin")

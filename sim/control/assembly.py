@@ -35,6 +35,7 @@ from sim.migration.moves import Migrations
 from sim.migration.protocols import REBALANCE_PROTOCOLS
 from sim.migration.rebalance import Rebalances
 from sim.scaling.elasticity import Elasticity
+from sim.scaling.operator_scaling import OperatorScaling
 from sim.scaling.rebalancing import Rebalancing
 from sim.scaling.spare_hosts import Rescaling, SpareHosts, in_use
 
@@ -121,7 +122,10 @@ class Control:
         self.recoveries.is_taking.append(self.adjustments.is_taking)
         self.rescaling = Rescaling(state, self.migrations, self.adjustments, self.slots)
         spares = SpareHosts(state, self.migrations, self.recoveries, self.failures)
-        self.elasticity = Elasticity(state, self.statistics, self.checkpoint_hosts, self.migrations, spares, self.slots)
+        operators = OperatorScaling(state, self.statistics, self.adjustments, self.rescaling)
+        self.elasticity = Elasticity(
+            state, self.statistics, self.checkpoint_hosts, self.migrations, spares, self.slots, operators
+        )
         self.maintenance = Maintenance(state, self.statistics, self.migrations)
         self.timeouts = RootTimeouts(state)
         self.checkpoint_source = CheckpointSource(state, self.coordinator, self.timeouts)

@@ -52,6 +52,10 @@ class Adjustments(PlanKind[AdjustmentRequest]):
         """Return when the operator had the tasks that were asked for [ns]; NEVER if it never had."""
         return self._over_ns.get(request, NEVER)
 
+    def tasks_of(self, operator: int) -> int:
+        """Return how many tasks own key groups of the operator."""
+        return len({self.cluster.partition_task[owner] for owner in self._owners(operator)})
+
     def is_adjusting(self, operator: int) -> bool:
         """Return whether an adjustment of the operator is under way or waits."""
         open_ones = (run for run in self.coordinator.open.values() if isinstance(run, AdjustmentRun))

@@ -24,6 +24,8 @@ from sim.migration.move import MigrationRun
 from sim.migration.moves import Migrations
 from sim.scaling import adaptation
 from sim.scaling.adaptation import ANYWHERE, Group, Host, Proposal, Round, Rules
+from sim.scaling.operator_policy import POLICIES
+from sim.scaling.operator_scaling import OperatorScaling
 from sim.scaling.spare_hosts import SpareHosts
 
 BALANCE, DRAIN = "balance", "drain"
@@ -45,7 +47,9 @@ class Elasticity:
         migrations: Migrations,
         spares: SpareHosts,
         slots: Slots,
+        operators: OperatorScaling,
     ) -> None:
+        self.operators = operators
         self.state, self.cluster, self.plan = state, state.cluster, state.plan
         self.statistics, self.migrations, self._checkpoint_hosts = statistics, migrations, checkpoint_hosts
         self.rules, self.spares, self.slots = state.plan.scenario.elasticity, spares, slots
@@ -69,7 +73,9 @@ class Elasticity:
         while True:
             yield clock.sleep(clock.now_ns() + period_ns)
             self.statistics.sample()
-            if self.rules.policy != "none" and clock.now_ns() >= to_ns(self.rules.begin_s):
+            if self.rules.policy in POLICIES:
+                self.operators.check()
+            elif self.rules.policy != "none" and clock.now_ns() >= to_ns(self.rules.begin_s):
                 self.adapt()
 
     # -- one round

@@ -146,10 +146,6 @@ class Rescaling:
         operator = [operator.name for operator in self.plan.operators].index(event.operator)
         self.rescale(operator, event.parallelism, event.protocol)
 
-    def tasks_of(self, operator: int) -> int:
-        """Return the number of tasks that the operator is to have."""
-        return len(self._seats[operator])
-
     def rescale(self, operator: int, parallelism: int, protocol: str, why: str = "it is asked for") -> None:
         """Give key group k to task k modulo the new number; request moves of those that are elsewhere, at once.
 

@@ -49,6 +49,11 @@ class OnSlowLinks(Aim):
     """An aim whose schedules have links that are shared evenly, on which one channel may be much later than others."""
 
 
+@dataclass(frozen=True)
+class Again(Aim):
+    """An aim whose schedules have several adjustments, each by new checkpoints."""
+
+
 ANY = ("any", *ROLES, *ROLES)
 AIMS = (
     Aim(("protocol",), ANY, (0, 1, 1, 2), **BUSY),  # type: ignore[arg-type]
@@ -66,7 +71,7 @@ AIMS = (
     # Checkpoints are lost with the hosts that hold them.
     Aim(("stored", "adjust", "partition_state"), ("holder",), (1, 1, 2), jobs=lambda job: job.store == "nodes", **BUSY),  # type: ignore[arg-type]
     # A run is undone while checkpoints are under way.
-    Aim(("taken",), ("old", "new", "upstream", "downstream"), (1, 2), **BUSY),  # type: ignore[arg-type]
+    Again(("taken",), ("new", "upstream", "downstream"), (1, 2), **BUSY),  # type: ignore[arg-type]
     Aim(("protocol",), ("none",), (0,), (0.4, 0.8), (40, 100)),
 )
 
@@ -130,16 +135,18 @@ class Adjusting(Slicing):
         draw = Random(f"adjusting {assumption} {seed}")
         aim = AIMS[seed % len(AIMS)]
         number = draw.choice(OTHERS[jobs] if jobs else _numbers(aim))
-        kind = draw.choice(["last", "last", "new"]), "safe"
+        kind = draw.choice(["new"] if isinstance(aim, Again) else ["last", "last", "new"]), "safe"
         job = replace(job_of(number), adjustment=adjustment or kind)
         slow = isinstance(aim, OnSlowLinks)
+        if slow:  # several targets, for which much is kept
+            job = replace(job, tasks=1, groups=4, tuples=10, hosts=job.hosts + 4, levels=2)
         stepped, fair = slow or draw.random() < 0.6, slow or draw.random() < 0.5
         one = cls(job, Seeded(seed), draw, assumption, stepped, fair, tamper)
         one.pace, one.acts_left = draw.choice(aim.pace), draw.choice(aim.acts)
         names = [name for name in job.movable if name not in job.stateless]
-        for _ in range(draw.choice([1, 1, 2, 3])):
+        for _ in range(draw.choice([3, 4] if isinstance(aim, Again) else [1, 1, 2, 3])):
             event, after = draw.choice([("step", 3), ("step", 20), ("step", 50), ("stored", 1), ("trim", 1)])
-            one.wishes.append(Wish(event, after, draw.choice(names), draw.randint(1, job.groups)))
+            one.wishes.append(Wish(event, after, draw.choice(names), draw.randint(4 if slow else 1, job.groups)))
         for _ in range(draw.choice(aim.crashes)):
             event = draw.choice(aim.events)
             most: Any = {"protocol": 60, "own": 4, "gone": 2, "switched": 4, "let_go": 2, "received": 3, "adjust": 6}

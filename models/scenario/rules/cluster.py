@@ -152,6 +152,16 @@ def _of_elasticity(scenario: Scenario, broken: Collection[str]) -> Iterator[Inpu
         yield InputFault(
             "elasticity.policy", elasticity.policy, rule, "an aggregate or a join with an input by key has"
         )
+    for index, name in enumerate(elasticity.operators):
+        here = ("elasticity", "operators", index)
+        if name in scenario.operators and not scenario.operators[name].movable:
+            rule = "has no key groups that can move"
+            yield InputFault(path_text(here), name, rule, "an aggregate or a join with an input by key has")
+        elif name not in scenario.operators and whole("operators", broken):
+            yield unknown_name(here, name, "operator", scenario.operators)
+    if elasticity.policy == "operators" and elasticity.low >= elasticity.high:
+        rule = f"must be below elasticity.high = {elasticity.high:g}"
+        yield InputFault("elasticity.low", elasticity.low, rule, "else an operator would come and go")
     taking_part = [group for name, group in scenario.hosts.items() if not elasticity.hosts or name in elasticity.hosts]
     if elasticity.scale_out and whole("hosts", broken) and not any(group.spare for group in taking_part):
         rule, hint = "there is no spare host to acquire", "say how many of a host group are: spare = 2"

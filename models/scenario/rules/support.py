@@ -45,7 +45,9 @@ def not_simulated(scenario: Scenario) -> list[InputFault]:
     if scenario.placement.plan is not None:
         found.append(("placement.plan", scenario.placement.plan, "placement.tasks is"))
     found += _of_fault_tolerance(scenario)
-    if scenario.elasticity.policy != "none":
+    if scenario.elasticity.policy == "operators":
+        found += _of_operator_policy(scenario)
+    elif scenario.elasticity.policy != "none":
         found += _of_protocol("elasticity.protocol", scenario.elasticity.protocol)
         found += _beside_moves(scenario, "elasticity.policy", scenario.elasticity.policy)
     for name, event in scenario.events.items():
@@ -117,6 +119,22 @@ def _beside_adjustments(scenario: Scenario, path: str, what: str) -> list[tuple[
     if scenario.fault_tolerance.trims_by_acks:
         return []
     return [(path, what, "with fault_tolerance.method = elastic-upstream-backup it is; direct and others move groups")]
+
+
+def _of_operator_policy(scenario: Scenario) -> list[tuple[str, object, str]]:
+    """Return the faults of the policy that gives operators other tasks."""
+    elasticity, placed = scenario.elasticity, layout.placement(scenario)
+    found = _beside_adjustments(scenario, "elasticity.policy", elasticity.policy)
+    for key, asked in (("scale_out", elasticity.scale_out), ("scale_in", elasticity.scale_in)):
+        if asked:
+            found.append((f"elasticity.{key}", "true", 'with elasticity.policy = "threshold" it is'))
+    for name, operator in scenario.operators.items():
+        if operator.movable and (not elasticity.operators or name in elasticity.operators):
+            own = [placed[layout.task_name(name, k)] for k in range(operator.parallelism)]
+            if len(set(own)) < len(own):
+                hint = f"with each task of {name} on a host of its own it is"
+                found.append(("elasticity.policy", elasticity.policy, hint))
+    return found
 
 
 def _of_rescaling(scenario: Scenario, name: str, event: Rescale) -> list[tuple[str, object, str]]:
