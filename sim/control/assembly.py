@@ -114,9 +114,7 @@ class Control:
         self.slots.freed = self.crash.recover_orphans
         self.rebalances = Rebalances(state, self.coordinator, REBALANCE_PROTOCOLS)
         self.rebalancing = Rebalancing(state, self.rebalances)
-        services = AdjustmentServices(
-            state, self.instances, self.catch_ups, self.recoveries, self.checkpoint_hosts
-        )
+        services = AdjustmentServices(state, self.instances, self.catch_ups, self.recoveries, self.checkpoint_hosts)
         self.adjustments = Adjustments(services, self.coordinator, self.slots)
         self.crash.host_died.append(self.adjustments.host_died)
         self.recoveries.is_taking.append(self.adjustments.is_taking)

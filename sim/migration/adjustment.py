@@ -133,6 +133,19 @@ class AdjustmentServices:
         self.state, self.instances, self.catch_ups, self.recoveries = state, instances, catch_ups, recoveries
         self.checkpoint_hosts = checkpoint_hosts
 
+    def has_failed_upstream(self, part: Part) -> bool:
+        """Return whether a task without a state that sends to the group has been recovered."""
+        plan, its = self.state.plan, self.state.cluster.partition_operator
+        operators = [plan.operators[one] for one in plan.dataflow.predecessors(its[part.group])]
+        above = {one.index for one in operators if not (one.is_source or one.description.stateful)}
+        return any(its[recovery.partition] in above for recovery in self.recoveries.all)
+
+    def let_go(self, part: Part) -> None:
+        """End the old instance, whose state and outputs the new one has."""
+        if not self.state.cluster.retired(part.old):
+            self.instances.retire(part.old)
+            self.catch_ups.moved(part.source, part.target)
+
 
 class AdjustmentContext(Context):
     """The verbs of one task in the adjustment of an operator."""
@@ -152,7 +165,7 @@ class AdjustmentContext(Context):
         A task without a state that has failed does not: it lost what it had kept, and what it made that of may have
         been trimmed. That the old instance has it makes up for it only as long as it goes on.
         """
-        return self._plane.checkpoint_host(part.old) is not None and not self._run.kind.has_failed_upstream(part)
+        return self._plane.checkpoint_host(part.old) is not None and not self._services.has_failed_upstream(part)
 
     def take_checkpoint(self, part: Part) -> None:
         """Have a checkpoint of the old instance taken now; then `on_stored`, with the instance as note.
@@ -185,9 +198,9 @@ class AdjustmentContext(Context):
     # -- upstream
 
     def split(self, part: Part) -> None:
-        """Keep for the new instance what is kept here for the old one; send what that lacks, by a message of each sender.
+        """Keep for the new instance what is kept here for the old one; send what that lacks, as Scale_Up_FIN says.
 
-        Scale_Up_FIN says what the parts of the state have.
+        Each sender sends it as one message.
         """
         for sender in self._plane.senders(part.old):
             if self._cluster.partition_task[sender] == self.me:
@@ -260,7 +273,7 @@ class AdjustmentContext(Context):
 
     def let_go(self, part: Part) -> None:
         """End the old instance; everyone upstream sends to the new one by now."""
-        self._run.kind.let_go(part)
+        self._services.let_go(part)
 
     def go_on(self) -> None:
         """Go on after the pause; new instances first send what their checkpoints keep, where event time matters.

@@ -156,19 +156,6 @@ class Adjustments(PlanKind[AdjustmentRequest]):
 
     # -- while it goes on
 
-    def has_failed_upstream(self, part: Part) -> bool:
-        """Return whether a task without a state that sends to the group has been recovered."""
-        operators, its = self.state.plan.operators, self.cluster.partition_operator
-        above = set(self.state.plan.dataflow.predecessors(its[part.group]))
-        above = {one for one in above if not operators[one].is_source and not operators[one].description.stateful}
-        return any(its[recovery.partition] in above for recovery in self.services.recoveries.all)
-
-    def let_go(self, part: Part) -> None:
-        """End the old instance, whose state and outputs the new one has."""
-        if not self.cluster.retired(part.old):
-            self.instances.retire(part.old)
-            self.services.catch_ups.moved(part.source, part.target)
-
     def is_taking(self, task: int) -> bool:
         """Return whether key groups have come to the task by an adjustment that is not over."""
         return any(
@@ -239,7 +226,7 @@ class Adjustments(PlanKind[AdjustmentRequest]):
         """Go on with the new instances, which have all that upstream keeps for them, or get it when restored."""
         self._over(run)
         for part in run.plan.parts:
-            self.let_go(part)
+            self.services.let_go(part)
         # Old instances may not have sent what the new ones began with.
         self._resend(
             part

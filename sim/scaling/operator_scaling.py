@@ -19,9 +19,7 @@ class OperatorScaling:
     While an operator is adjusted nothing is reported of it, and after that reports count anew.
     """
 
-    def __init__(
-        self, state: RunState, statistics: Statistics, adjustments: Adjustments, rescaling: Rescaling
-    ) -> None:
+    def __init__(self, state: RunState, statistics: Statistics, adjustments: Adjustments, rescaling: Rescaling) -> None:
         self.state, self.statistics = state, statistics
         self.adjustments, self.rescaling = adjustments, rescaling
         self.rules = state.plan.scenario.elasticity

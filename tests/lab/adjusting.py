@@ -19,10 +19,8 @@ from lab.scheduler import Chooser, Seeded
 from lab.shapes import CHAIN
 from lab.slicing import AFTER, BEYOND, BOLD, BUSY, DEPTHS, WITHIN, Aim, Crash, Slicing, Tamper
 from lab.slicing import job_of as plain_job
-from sim.data_plane import CONTROL
 from sim.migration.adjustment import AdjustmentRun
 from sim.migration.protocols.oap import OAP
-from sim.plain.partition import Partition
 
 ROLES = ("old", "new", "stays", "upstream", "downstream", "former", "holder")
 MESSAGES = tuple(sorted(name.removeprefix("on_") for name in vars(OAP) if name.startswith("on_")))
@@ -233,7 +231,7 @@ class Adjusting(Slicing):
         self.moved = {part.group for run in self.lab.adjustments.runs for part in run.plan.parts}
 
     def _check_rest(self) -> None:
-        for wish in self.wishes:  # whose event has not come
+        for _wish in self.wishes:  # whose event has not come
             self.met["wishes that were not made"] += 1
         super()._check_rest()
         if self.lab.moving:
@@ -305,10 +303,5 @@ def main() -> int:
     return 1 if faults else 0
 
 
-
-
 if __name__ == "__main__":
     sys.exit(main())
-
-
-

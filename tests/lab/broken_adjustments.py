@@ -215,7 +215,7 @@ class TakesTheMissingForEmpty(AdjustmentContext):
         return True
 
     def has_enough(self, part: Part) -> bool:
-        return not self._run.kind.has_failed_upstream(part)
+        return not self._services.has_failed_upstream(part)
 
 
 @verbs("the last checkpoint is enough after a failure upstream")

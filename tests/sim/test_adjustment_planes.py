@@ -151,9 +151,7 @@ def _all_acknowledge(patch: Patch) -> None:
         TrimmingProtocol,
         "_at",
         lambda self, task: [
-            one
-            for one in self.plane.instances()
-            if one.task is task and one.live and not one.operator.is_source
+            one for one in self.plane.instances() if one.task is task and one.live and not one.operator.is_source
         ],
     )
 

@@ -325,7 +325,11 @@ def with_partition(state: State, partition: int) -> None:
     if state.options["trims"] and partition >= state.slices.shape[0]:
         room, levels = int(state.partitions.shape[0]), int(state.slicing["levels"])
         state.slices = np.concatenate([state.slices, np.zeros(room - state.slices.shape[0], SLICES)])
-        for name, size in (("slice_marks", int(state.slicing["ring"])), ("confirmed", levels), ("confirmed_to", levels)):
+        for name, size in (
+            ("slice_marks", int(state.slicing["ring"])),
+            ("confirmed", levels),
+            ("confirmed_to", levels),
+        ):
             own = getattr(state, name)
             setattr(state, name, np.concatenate([own, np.zeros(room * size - own.shape[0], np.int64)]))
 

@@ -15,10 +15,11 @@ class OAP(AdjustmentProtocol):
     the reading `safe`. As printed (`literal`), upstream resumes with the next output, and what was on its way or is not
     in the checkpoints is lost.
 
-    Not in the paper: where the last checkpoint of a key group is gone, or lacks what nobody upstream could send again, a
-    new one is taken in any case. The old instances stay until the new ones have got all that upstream keeps for them, so that the
-    failure of one task meanwhile is survived. And acks need not stop: one says to which instance it goes, and which of
-    the applied tuples of which instance it confirms, so that an ack in the old numbering never trims under the new one.
+    Not in the paper: where the last checkpoint of a key group is gone, or lacks what nobody upstream could send again,
+    a new one is taken in any case. The old instances stay until the new ones have got all that upstream keeps for them,
+    so that the failure of one task meanwhile is survived. And acks need not stop: one says to which instance it goes,
+    and which of the applied tuples of which instance it confirms, so that an ack in the old numbering never trims under
+    the new one.
     """
 
     def __init__(self, plan: Adjustment) -> None:

@@ -200,7 +200,9 @@ def test_a_crash_right_after_a_scale_up_restores_the_new_parallelism(checkpoint:
     after = hosts_of(at_end(raw))
     assert len(set(before)) == 3
     # Key groups of the other tasks stay where the scale-up has put them; those of the dead one are spread.
-    assert [one for one, old in zip(after, before, strict=True) if old != dead] == [one for one in before if one != dead]
+    assert [one for one, old in zip(after, before, strict=True) if old != dead] == [
+        one for one in before if one != dead
+    ]
     assert dead not in after
     assert len(set(after)) >= 3
     assert lost(run(raw)) == [0, 0, 0]
