@@ -25,8 +25,13 @@ from sim.migration.protocols.oap import OAP
 ROLES = ("old", "new", "stays", "upstream", "downstream", "former", "holder")
 MESSAGES = tuple(sorted(name.removeprefix("on_") for name in vars(OAP) if name.startswith("on_")))
 LAST = frozenset({"goes_on", "gone"})  # a crash after the last of them is one beside no run
-OF_LITERAL = ("keeps outputs for ever", "what was lost is not what lacks at the end")
-"""What an output leads to that is kept for somebody who was never sent it: nothing behind it is trimmed."""
+OF_LITERAL = (
+    "keeps outputs for ever",
+    "what was lost is not what lacks at the end",
+    "the ledger does not say what is lost",
+)
+"""What an output leads to that is kept for somebody who was never sent it: nothing behind it is trimmed, and the rules
+take it for one that is to come."""
 SHAPES = (CHAIN, CHAIN, "fan_out", "diamond", "fan_in", "unkeyed")
 JOBS, BOUNDED, JOINS = range(120), range(120, 160), range(160, 200)
 OTHERS = {"bounded": BOUNDED, "joins": JOINS}
@@ -247,7 +252,7 @@ class Adjusting(Slicing):
         if not self.faults and not any(what.startswith("crash of") for what in self.met):
             self._check_places()
 
-        if self.lab.job.adjustment[1] == "literal":
+        if self.lab.job.adjustment[1] == "literal" and any("keeps outputs for ever" in what for what in self.faults):
             for what in [what for what in self.faults if any(part in what for part in OF_LITERAL)]:
                 del self.faults[what]
 
