@@ -133,10 +133,11 @@ class Adjusting(Slicing):
         assumption: str = WITHIN,
         tamper: Tamper | None = None,
         jobs: str = "",
+        aim: Aim | None = None,
     ) -> Adjusting:
-        """Return that of a seed; which checkpoint is split it draws, if nobody says it."""
+        """Return that of a seed; which checkpoint is split, and at what it is aimed, it draws, if nobody says it."""
         draw = Random(f"adjusting {assumption} {seed}")
-        aim = AIMS[seed % len(AIMS)]
+        aim = aim or AIMS[seed % len(AIMS)]
         number = draw.choice(OTHERS[jobs] if jobs else _numbers(aim))
         kind = draw.choice(["new"] if isinstance(aim, Again) else ["last", "last", "new"]), "safe"
         job = replace(job_of(number), adjustment=adjustment or kind)
@@ -268,6 +269,11 @@ class Adjusting(Slicing):
                 later = any(one.plan.operator == operator for one in self.lab.adjustments.runs[-1:])
                 if later and host != asked.hosts[(group - first) % len(asked.hosts)]:
                     self.faults[f"{cluster.partition_name(group)} is not where it was to go"] += 1
+
+
+def with_tasks_that_stay(job: Job) -> bool:
+    """Return whether one task more or less leaves others as they are."""
+    return (job.groups, job.tasks) in ((4, 3), (4, 4))
 
 
 def campaign(
