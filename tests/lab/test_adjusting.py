@@ -15,12 +15,12 @@ SEED = 32  # a schedule without a crash, in which as printed something is lost
 
 
 def test_nothing_is_lost_while_operators_are_adjusted() -> None:
-    met = campaign(range(1_500))
+    met = campaign(range(600))
     assert not met["lost"]
-    assert met["adjustments"] > 1_400
-    assert met["adjustments that were undone"] > 200
-    assert met["adjustments that were finished after a crash"] > 80
-    assert [what for what in MESSAGES if met[what] < 200 and what != "stored"] == [], met
+    assert met["adjustments"] > 600
+    assert met["adjustments that were undone"] > 80
+    assert met["adjustments that were finished after a crash"] > 30
+    assert [what for what in MESSAGES if met[what] < 200] == [], met
 
 
 def crashed(role: str, message: str) -> bool:
@@ -43,23 +43,23 @@ def test_a_crash_of_each_role_after_each_message_loses_nothing(role: str) -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_nothing_is_lost_in_many_schedules(part: int) -> None:
-    assert not campaign(range(5_000 + part * 5_000, 10_000 + part * 5_000))["lost"]
+    assert not campaign(range(600 + part * 5_000, 5_600 + part * 5_000))["lost"]
 
 
 @pytest.mark.parametrize("jobs", OTHERS)
 def test_nothing_is_lost_at_joins_and_bounded_queues(jobs: str) -> None:
-    assert not campaign(range(300), jobs=jobs)["lost"]
+    assert not campaign(range(150), jobs=jobs)["lost"]
 
 
 @pytest.mark.parametrize("assumption", [BOLD, BEYOND])
 def test_more_failures_lose_nothing_or_the_ledger_says_what(assumption: str) -> None:
-    met = campaign(range(500), assumption=assumption)
+    met = campaign(range(200), assumption=assumption)
     assert assumption == BEYOND or not met["lost"]
 
 
 @pytest.mark.parametrize("adjustment", LITERAL)
 def test_as_printed_tuples_are_lost_and_the_ledger_says_which(adjustment: tuple[str, str]) -> None:
-    assert campaign(range(300), adjustment)["schedules that lose"] > 50
+    assert campaign(range(150), adjustment)["schedules that lose"] > 30
 
 
 @pytest.mark.parametrize("checkpoint", ["last", "new"])
