@@ -122,6 +122,15 @@ def keep(state: State, sender: int, receiver: int, tuple_id: int, created: int, 
 
 
 @kernel
+def keep_too(state: State, sender: int, receiver: int, node: int, size: int) -> None:
+    """Keep for another receiver, too, what a node has; its slice waits for both."""
+    one = state.nodes[node]
+    made = keep(state, sender, receiver, one.id, one.created, one.key, size)
+    if state.extended and state.options.trims:
+        state.node_slices[made] = state.node_slices[node]
+
+
+@kernel
 def let_go(state: State, pair: int) -> None:
     """Free the nodes that neither the live buffer nor a checkpoint needs."""
     p = state.pairs[pair]

@@ -11,6 +11,7 @@ from sim.kernel.event_loop.buffers import (
     forget_live,
     forget_stored,
     keep,
+    keep_too,
     let_go,
     next_node,
     save_kept,
@@ -23,7 +24,7 @@ from sim.kernel.event_loop.hash_tables import FIRST_KEYS, SPREAD, cut_keys, find
 from sim.kernel.event_loop.restoring import copy_time, notes_of, save_time, store_time
 from sim.kernel.event_loop.rules import ANY, new_rule, rules_without
 from sim.kernel.event_loop.tasks import drop
-from sim.kernel.event_loop.trimming import begin_again
+from sim.kernel.event_loop.trimming import add_slices, begin_again
 from sim.kernel.event_loop.windows import forget_windows
 from sim.kernel.tools.cache import allocating, kernel
 from sim.kernel.tools.pointer import State
@@ -45,7 +46,7 @@ def add_instance(state: State, instance: int, partition: int, task: int) -> None
     u.first_key = instance * SPREAD & FIRST_KEYS
     u.group = group
     if state.extended and state.options.trims:
-        state.slices[instance].stateful = state.slices[group].stateful
+        add_slices(state, instance, group)
     u.panes = u.past_first = u.past_last = u.recent_first = u.recent_last = NONE
     state.cluster.extra_instances += 1
 
@@ -97,10 +98,7 @@ def copy_kept(state: State, sender: int, receiver: int, other: int) -> None:
     n = state.pairs[pair].live
     rows = state.pairs[pair].end_seq - state.pairs[pair].live_seq if n != NONE else 0
     for k in range(rows):
-        node = state.nodes[n]
-        made = keep(state, sender, other, node.id, node.created, node.key, size)
-        if state.extended and state.options.trims:
-            state.node_slices[made] = state.node_slices[n]  # a slice waits for both
+        keep_too(state, sender, other, n, size)
         if k + 1 < rows:
             n = next_node(state, n)
 

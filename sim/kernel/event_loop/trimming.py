@@ -59,6 +59,12 @@ def has_slices(state: State, partition: int) -> bool:
 
 
 @kernel
+def add_slices(state: State, instance: int, group: int) -> None:
+    """A further instance of a group has slices, too, and none so far."""
+    state.slices[instance].stateful = state.slices[group].stateful
+
+
+@kernel
 def end_slices(state: State) -> None:
     """End a slice of each live partition, and set the next end."""
     most = 0
