@@ -21,6 +21,8 @@ SHORT = {
     "backpressure": ["duration=100 s", *ONCE],
     "best-rebalance": MOVED,
     "crash-recovery": ONCE,
+    "elastic-line": ["duration=30 s", "warmup=5 s", "events.crash.at=20 s", "workload.events.rate=200 /s", *ONCE],
+    "elastic-sentiment": ["duration=8 s", "warmup=1 s", "workload.messages.rate=300 /s", *ONCE],
     "elastic-word-count": ["duration=30 s", "events.crash.at=20 s", "workload.sentences.rate=200 /s", *ONCE],
     "elasticity": ["duration=60 s", *ONCE],
     "migration": ["workload.orders.rate=200 /s", *ONCE],
