@@ -45,6 +45,7 @@ def test_the_wheel_holds_our_packages_their_data_and_no_tests(wheel: zipfile.Zip
     top = {name.split("/")[0] for name in names}
     assert {name for name in top if not name.endswith(".dist-info")} == set(PACKAGES)
     assert "scenarios/data/flights_nyc_2017.parquet" in names
+    assert "scenarios/data/shakespeare_words.txt.gz" in names
     assert "scenarios/data/README.md" in names
     for folder, pattern in (("scenarios/library", "*.toml"), ("analysis/templates", "*")):
         for path in (ROOT / folder).glob(pattern):

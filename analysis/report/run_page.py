@@ -73,7 +73,12 @@ def engine_assumptions(scenario: Scenario) -> tuple[str, ...]:
             "what is not trimmed.",
         ),
         (
-            tolerance.kept_history is not None,
+            tolerance.sources_replay,
+            "No checkpoint is taken. A lost task and all tasks between it and the sources start empty, and sources send "
+            "the history once more; what is older is lost.",
+        ),
+        (
+            tolerance.kept_history is not None and not tolerance.sources_replay,
             "No checkpoint is taken. A lost task starts empty, and gets the history once more; what is older is lost.",
         ),
         (
@@ -263,7 +268,8 @@ def _facts(scenario: Scenario) -> tuple[Fact, ...]:
             facts.append(Fact("maintenance of the allocation", text))
     elif tolerance.kept_history is not None:
         length = display.duration(tolerance.kept_history.length_s, 6)
-        facts.append(Fact("upstream backup", f"the outputs of {length}, {tolerance.guarantee}"))
+        name = "source backup" if tolerance.sources_replay else "upstream backup"
+        facts.append(Fact(name, f"the outputs of {length}, {tolerance.guarantee}"))
     elif tolerance.acking is not None:
         acker = tolerance.acking
         limit = f", at most {acker.pending:,} pending" if acker.pending else ""

@@ -173,7 +173,10 @@ class Adjusting(Description):
 
 
 class History(Description):
-    """Outputs are kept for a time, and no checkpoint is taken: the history that an operator needs is sent again."""
+    """Outputs are kept for a time, and no checkpoint is taken: the history that an operator needs is sent again.
+
+    Upstream or, with the method `source-backup`, the sources keep them.
+    """
 
     length_s: PositiveSeconds = Field(default=30.0, alias="length")
     """How long outputs are kept after the creation of their tuples, and until their receivers have processed them."""
@@ -211,15 +214,17 @@ class FaultTolerance(Description):
         "acker",
         "active-replication",
         "upstream-backup",
+        "source-backup",
     ] = "none"
     """How state survives a failure. `checkpoint`: each lost key group or task is restored where its checkpoint is;
     `state-management`: lost key groups are divided among the hosts; `synchronous-checkpoints`: the whole job is rolled
     back; `elastic-upstream-backup`: as `state-management`, with acks that trim; `upstream-backup`: without checkpoints,
-    upstream sends the last time again; `acker`: sources emit again."""
+    upstream sends the last time again; `source-backup`: the sources do, and all in between is started anew; `acker`:
+    sources emit again what was not processed."""
     acker: Acker | None = None
     """How roots are followed and fail, with the method `acker`; without it as in the defaults."""
     history: History | None = None
-    """What is kept with the method `upstream-backup`; without it as in the defaults."""
+    """What is kept with the methods `upstream-backup` and `source-backup`; without it as in the defaults."""
     snapshots: Snapshots = Snapshots()
     """Who writes snapshots, and for how long they keep their tasks from tuples."""
     adjustment: Adjusting | None = None
@@ -263,17 +268,22 @@ class FaultTolerance(Description):
     @property
     def keeps_outputs(self) -> bool:
         """Return whether tasks keep their outputs until downstream has made sure of them, and can send them again."""
-        return self.takes_checkpoints or self.method == "upstream-backup"
+        return self.takes_checkpoints or self.kept_history is not None
 
     @property
     def divides_groups(self) -> bool:
         """Return whether lost key groups are divided among the live hosts, whoever holds their checkpoints."""
-        return self.method in ("state-management", "elastic-upstream-backup", "upstream-backup")
+        return self.method in ("state-management", "elastic-upstream-backup") or self.kept_history is not None
 
     @property
     def kept_history(self) -> History | None:
         """Return for how long outputs are kept, or None with another method."""
-        return (self.history or History()) if self.method == "upstream-backup" else None
+        return (self.history or History()) if self.method in ("upstream-backup", "source-backup") else None
+
+    @property
+    def sources_replay(self) -> bool:
+        """Return whether sources alone keep the history; others keep what their receivers have not processed yet."""
+        return self.method == "source-backup"
 
     @property
     def trims_by_acks(self) -> bool:

@@ -44,6 +44,7 @@ class RunPlan:
     acker: Acker | None  # what follows the roots, if anything does
     trimming: Trimming | None  # how outputs are trimmed by acks, if they are
     history: History | None  # for how long they are kept, if time alone trims them
+    sources_replay: bool  # whether sources alone keep that history
     first_partition: tuple[int, ...]  # per operator: number of its partition 0; one entry more than operators
     bounded: bool  # whether a queue has a bound
     counts_load: bool  # whether the load of each key group is counted
@@ -97,6 +98,7 @@ class RunPlan:
             acker=tolerance.acking,
             trimming=tolerance.acked_slices,
             history=tolerance.kept_history,
+            sources_replay=tolerance.sources_replay,
             first_partition=tuple(first),
             fair=link_sharing(scenario).sharing == "fair",
             counts_load=scenario.counts_load,

@@ -41,7 +41,7 @@ class PlainPlane(Acks, Trims, Parcels, Actions, GroupInstances):
         if plan.trimming:
             self.trimming = TrimmingProtocol(self, plan.trimming)
         elif plan.history:
-            self.trimming = HistoryProtocol(self, plan.history)
+            self.trimming = HistoryProtocol(self, plan.history, plan.sources_replay)
         for host in self.hosts:
             if host.group.cpu == "processor-sharing":
                 host.processor = Processor(self, host, shares_evenly=True)

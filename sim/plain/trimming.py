@@ -225,20 +225,27 @@ class TrimmingProtocol:
 
 
 class HistoryProtocol:
-    """Trims outputs by their age: upstream backup of the last time, without acks and without checkpoints."""
+    """Trims outputs by their age: backup of the last time, upstream or at sources, without acks and checkpoints."""
 
     safe = True
 
-    def __init__(self, plane: Channels, description: History) -> None:
-        self.plane, self.length_ns = plane, to_ns(description.length_s)
+    def __init__(self, plane: Channels, description: History, sources_replay: bool) -> None:
+        self.plane, self.length_ns, self.sources_replay = plane, to_ns(description.length_s), sources_replay
 
     def round(self) -> None:
-        """Let upstream forget what was created before the history, in order, as far as receivers have applied it."""
-        before_ns = self.plane.clock.now_ns() - self.length_ns
+        """Let upstream forget what was created before the history, in order, as far as receivers have applied it.
+
+        Where sources replay, others forget all that receivers have applied: it is not gone, as sources have it.
+        """
+        now_ns = self.plane.clock.now_ns()
         for sender in self.plane.all_partitions():
+            replays = sender.operator.is_source or not self.sources_replay
+            before_ns = now_ns - self.length_ns if replays else now_ns
             for receiver, rows in sender.kept.items():
                 while rows and rows[0].created_ns < before_ns and rows[0].id in receiver.position:
-                    receiver.trimmed = max(receiver.trimmed, receiver.position[rows.popleft().id] + 1)
+                    position = receiver.position[rows.popleft().id]
+                    if replays:
+                        receiver.trimmed = max(receiver.trimmed, position + 1)
 
     def state_to_restore(self, partition: Partition) -> Checkpoint | None:
         """Return that there is none: what upstream keeps makes it anew."""

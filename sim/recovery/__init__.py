@@ -8,6 +8,7 @@ from sim.recovery.checkpoint import RestoreFromCheckpoint
 from sim.recovery.elastic_upstream_backup import ElasticUpstreamBackup
 from sim.recovery.empty import StartEmpty
 from sim.recovery.method import RecoveryMethod
+from sim.recovery.source_backup import SourceBackup
 from sim.recovery.state_management import StateManagement
 from sim.recovery.synchronous_checkpoints import SynchronousCheckpoints
 from sim.recovery.upstream_backup import UpstreamBackup
@@ -19,6 +20,7 @@ METHODS: Mapping[str, type[RecoveryMethod]] = {
     "state-management": StateManagement,
     "elastic-upstream-backup": ElasticUpstreamBackup,
     "upstream-backup": UpstreamBackup,
+    "source-backup": SourceBackup,
     "acker": StartEmpty,
 }
 """The method of recovery for each `fault_tolerance.method` that is simulated."""

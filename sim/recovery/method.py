@@ -39,6 +39,18 @@ class RecoveryMethod(ABC):
         """Return the host that takes a lost partition, and why."""
         return self.hosts.for_partition(partition)
 
+    def where_it_was(self, partition: int) -> Choice | None:
+        """Return the host of a partition that was rolled back, if that is alive and has room."""
+        host = self.cluster.task_host[self.cluster.partition_task[partition]]
+        if self.can_take(host, partition):
+            return Choice(host, "it was there before the job was rolled back")
+        return None
+
+    def can_take(self, host: int, partition: int) -> bool:
+        """Return whether a host is alive, as far as control knows, and has room for a partition."""
+        operator = self.cluster.partition_operator[partition]
+        return self.state.view.host_alive(host) and self.hosts.slots.has_room(operator, host)
+
     @abstractmethod
     def saved_state(self, partition: int) -> SavedState:
         """Return the state from which a lost partition is restored; asked when a host has taken it."""

@@ -31,18 +31,13 @@ class SynchronousCheckpoints(RestoreFromCheckpoint):
 
     def host_for(self, partition: int) -> Choice:
         """Leave a partition where it was, if that host has not failed; else keep the key groups of a task together."""
-        task = self.cluster.partition_task[partition]
-        host = self.cluster.task_host[task]
-        if self._can_take(host, partition):
-            return Choice(host, "it was there before the job was rolled back")
+        own, task = self.where_it_was(partition), self.cluster.partition_task[partition]
+        if own is not None:
+            return own
         beside = self._restarted.get(task)
-        if beside is not None and self._can_take(beside, partition):
+        if beside is not None and self.can_take(beside, partition):
             return Choice(beside, "its task goes on there")
         choice = super().host_for(partition)
         if choice.host is not None:
             self._restarted[task] = choice.host
         return choice
-
-    def _can_take(self, host: int, partition: int) -> bool:
-        operator = self.cluster.partition_operator[partition]
-        return self.state.view.host_alive(host) and self.hosts.slots.has_room(operator, host)

@@ -18,6 +18,7 @@ from sim.migration.protocol import Message
 from sim.plain.channels import Source
 from sim.plain.partition import Message as Letter
 from sim.plain.plane import PlainPlane
+from sim.plain.trimming import HistoryProtocol
 
 _RECEIVERS = 1 << 32  # more than there are
 
@@ -202,7 +203,10 @@ class Laboratory(Control):
         return {one: (self.cluster.host_of(one) + 1) % self.job.hosts for one in partitions}
 
     def save(self, group: int) -> None:
-        """Take the periodic checkpoint of a group, and of its replica."""
+        """Take the periodic checkpoint of a group, and of its replica; without checkpoints look for what is old."""
+        if isinstance(self.plane.trimming, HistoryProtocol):
+            self.plane.trimming.round()
+            return
         self.plane.save(group)
         replica = self.replicas._standing.get(group)
         if replica is not None:

@@ -285,8 +285,51 @@ def test_a_task_is_made_anew_from_the_history() -> None:
     assert found.tables["ledger"]["duplicated"].tolist() == [0, 0, 0]
 
 
+def from_source(states: str, **keys: Any) -> dict[str, Any]:
+    """The same keys; sources keep the tuples of the last two seconds, and nothing else survives."""
+    raw = backed_up(states, **keys)
+    raw["fault_tolerance"]["method"] = "source-backup"
+    return raw
+
+
+def test_sources_keep_the_history_and_others_what_is_on_its_way() -> None:
+    found = simulate(scenario(from_source("aB")))
+    assert kept(found, 0) == kept(simulate(scenario(backed_up("aB"))), 0)
+    # Between a look and the sample half a second later.
+    emitted = arrivals(found)
+    for second, count in kept(found, 1).items():
+        assert count == sum(second * S - 500 * MS <= at + 1 * MS < second * S for at in emitted), second
+
+
+def test_a_source_replays_through_tasks_that_start_anew() -> None:
+    found = simulate(scenario(from_source("aBc", events=dies("5050 ms", 2))))
+    recoveries = found.tables["recoveries"]
+    # The task that died, and the one above it; the one below lives, and drops what it has.
+    assert recoveries["operator"].tolist() == [1, 2]
+    assert recoveries["target"].tolist()[0] == 1  # where it was
+    (detected,) = set(recoveries["detected_ns"].tolist())
+    again = sum(at >= 3 * S and at < detected for at in arrivals(found))
+    assert recoveries["replayed"].tolist()[0] == again
+    ledger = found.tables["ledger"]
+    assert ledger["duplicated"].tolist() == [0, 0, 0, 0]
+    # What is older than the history is gone from both, and the task below has it.
+    old = sum(at < 3 * S for at in arrivals(found))
+    assert lost(found) == [old, old, 0, 0]
+
+
+def test_with_a_history_of_the_whole_run_a_source_loses_nothing() -> None:
+    for hosts in ((1,), (2,), (3,), (4,), (0,), (1, 2), (2, 3)):
+        raw = from_source("aBc", events=dies("5050 ms", *hosts))
+        raw["fault_tolerance"]["history"]["length"] = "8 s"
+        found = simulate(scenario(raw))
+        assert lost(found) == [0, 0, 0, 0], hosts
+        assert found.tables["ledger"]["duplicated"].tolist() == [0, 0, 0, 0]
+        assert found.tables["deliveries"]["created_ns"].size >= len(arrivals(found)) - 1
+
+
 def test_both_planes_agree_on_these_jobs() -> None:
-    for raw in (chain("aB"), chain("aBc") | {"events": dies("3050 ms", 1, 2)}, chain("abcD", store="nodes")):
+    history = [make("aBc") | {"events": dies("3050 ms", 1, 2)} for make in (backed_up, from_source)]
+    for raw in (chain("aB"), chain("aBc") | {"events": dies("3050 ms", 1, 2)}, chain("abcD", store="nodes"), *history):
         made = scenario(raw)
         assert differences(simulate(made, plane=PlainPlane), simulate(made, plane=CompiledPlane)) == []
 
@@ -327,10 +370,13 @@ def test_what_cannot_be_trimmed_is_refused(change: dict[str, Any], said: str) ->
         ({"method": "checkpoint"}, "needs the method elastic-upstream-backup"),
         ({"guarantee": "at-least-once"}, "not simulated yet"),
         ({"maintenance": {"every": "2 s"}}, "maintenance"),
-        ({"history": {}}, "needs the method upstream-backup"),
+        ({"history": {}}, "needs the method upstream-backup or source-backup"),
         ({"snapshots": {"pause": "3 s"}}, "must be no longer than the time between two checkpoints, 2 s"),
         ({"method": "upstream-backup", "trimming": None, "history": {"every": "1 us"}}, "must be at least 1 ms"),
         ({"method": "upstream-backup", "trimming": None, "history": {"every": "9 s"}}, "is not shorter than the run"),
+        ({"method": "source-backup", "trimming": None, "history": {"every": "1 us"}}, "must be at least 1 ms"),
+        ({"method": "source-backup", "trimming": None, "acker": {}}, "needs the method acker"),
+        ({"method": "source-backup", "trimming": None, "guarantee": "at-least-once"}, "not simulated yet"),
     ],
 )
 def test_what_does_not_go_together_is_refused(change: dict[str, Any], said: str) -> None:

@@ -73,7 +73,8 @@ def history_job(seed: int) -> dict[str, Any]:
     draw, raw = Random(f"history {seed}"), job(seed)
     history = {"length": draw.choice(["100 ms", "1 s", "3 s"]), "every": draw.choice(["100 ms", "300 ms", "1 s"])}
     guarantee = draw.choice(["exactly-once", "exactly-once", "at-least-once"])
-    return raw | {"fault_tolerance": {"method": "upstream-backup", "history": history, "guarantee": guarantee}}
+    method = draw.choice(["upstream-backup", "source-backup"])
+    return raw | {"fault_tolerance": {"method": method, "history": history, "guarantee": guarantee}}
 
 
 def on_both(seed: int, seen: Counter[str] | None = None, make: Callable[[int], dict[str, Any]] = job) -> list[str]:

@@ -45,7 +45,7 @@ def _of_tolerance(scenario: Scenario, broken: Collection[str]) -> Iterator[Input
     yield from _of_acker(scenario, broken)
     yield from _of_trimming(scenario, broken)
     if tolerance.history is not None and tolerance.kept_history is None:
-        rule = f"needs the method upstream-backup; fault_tolerance.method is {tolerance.method}"
+        rule = f"needs the method upstream-backup or source-backup; fault_tolerance.method is {tolerance.method}"
         yield InputFault("fault_tolerance.history", NO_VALUE, rule, 'write method = "upstream-backup"')
     elif tolerance.history is not None:
         yield from _of_repetition(scenario, "fault_tolerance.history", tolerance.history, "every")

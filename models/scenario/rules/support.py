@@ -23,6 +23,7 @@ _METHODS = (
     "state-management",
     "elastic-upstream-backup",
     "upstream-backup",
+    "source-backup",
     "acker",
 )
 

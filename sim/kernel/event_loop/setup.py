@@ -177,6 +177,7 @@ OPTIONS = np.dtype(
         ("counts_load", "u1"),  # what each partition does is counted
         ("acks", "u1"),  # there is an acker
         ("history", "i8"),  # outputs are kept for that time; 0: that is not what trims them
+        ("sources_replay", "u1"),  # sources alone keep that history
         ("trims", "u1"),  # rounds of acks trim outputs,
         ("literal", "u1"),  # and checkpoints hold none
     ],
@@ -208,6 +209,7 @@ def options(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarr
     made["bounded"], made["fair"], made["special"] = plan.bounded, plan.fair, plan.bounded or plan.fair
     made["counts_load"], made["acks"] = plan.counts_load, plan.acker is not None
     made["history"] = to_ns(plan.history.length_s) if plan.history else 0
+    made["sources_replay"] = plan.sources_replay
     if plan.trimming:
         made["trims"], made["literal"] = True, plan.trimming.reading == "literal"
     most = 1

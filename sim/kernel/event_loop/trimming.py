@@ -281,10 +281,14 @@ def _move_on(state: State, pair: int, level: int, count: int) -> None:
 
 @kernel
 def trim_history(state: State) -> None:
-    """Forget outputs that were created before the history, as far as receivers have applied them; set the next look."""
-    before = state.clock.now - state.options.history
+    """Forget outputs that were created before the history, as far as receivers have applied them; set the next look.
+
+    Where sources replay, others forget all that receivers have applied: it is not gone, as sources have it.
+    """
     for pair in range(state.tables.pairs):
         p = state.pairs[pair]
+        replays = state.partitions[p.sender].is_source or not state.options.sources_replay
+        before = state.clock.now - state.options.history if replays else state.clock.now
         count = 0
         node = p.live
         while node != NONE and state.nodes[node].created < before:
@@ -294,8 +298,9 @@ def trim_history(state: State) -> None:
             count = max(count, pos + 1)
             node = NONE if node == p.last else next_node(state, node)
         _trim_up_to(state, pair, node)
-        receiver = state.partitions[p.receiver]
-        receiver.trimmed = max(receiver.trimmed, count)
+        if replays:
+            receiver = state.partitions[p.receiver]
+            receiver.trimmed = max(receiver.trimmed, count)
     push(state, state.clock.now + state.slicing.every, 1, next_control_number(state), TRIMMING, 0)
 
 
