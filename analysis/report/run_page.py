@@ -74,11 +74,16 @@ def engine_assumptions(scenario: Scenario) -> tuple[str, ...]:
         ),
         (
             tolerance.sources_replay,
-            "No checkpoint is taken. A lost task and all tasks between it and the sources start empty, and sources send "
-            "the history once more; what is older is lost.",
+            "No checkpoint is taken. A lost task and all tasks between it and the sources start empty, and sources "
+            "send the history once more; what is older is lost.",
         ),
         (
-            tolerance.kept_history is not None and not tolerance.sources_replay,
+            tolerance.replicates_all,
+            "Everything between sources and sinks is processed on a second host as well, which answers as soon as a "
+            "failure is detected. No checkpoint is taken; what has lost both instances starts empty.",
+        ),
+        (
+            tolerance.kept_history is not None and not (tolerance.sources_replay or tolerance.replicates_all),
             "No checkpoint is taken. A lost task starts empty, and gets the history once more; what is older is lost.",
         ),
         (
@@ -86,7 +91,7 @@ def engine_assumptions(scenario: Scenario) -> tuple[str, ...]:
             "A failure rolls the whole job back; each key group or task comes back with its own newest checkpoint.",
         ),
         (
-            scenario.may_fail and tolerance.divides_groups,
+            scenario.may_fail and tolerance.divides_groups and not tolerance.replicates_all,
             "Key groups of a dead host are divided among the live hosts, the one with the fewest key groups and tasks "
             "first; nothing moves back afterwards.",
         ),
@@ -266,6 +271,8 @@ def _facts(scenario: Scenario) -> tuple[Fact, ...]:
             times = f"from {display.instant(kept.begin_s)} on every {display.duration(kept.every_s)}"
             text = f"{kept.method}, {times}, theta {display.exact(kept.theta)}"
             facts.append(Fact("maintenance of the allocation", text))
+    elif tolerance.replicates_all:
+        facts.append(Fact("fault tolerance", "a replica of every task"))
     elif tolerance.kept_history is not None:
         length = display.duration(tolerance.kept_history.length_s, 6)
         name = "source backup" if tolerance.sources_replay else "upstream backup"

@@ -113,7 +113,8 @@ class ScenarioDescription(Description):
     @property
     def has_replicas(self) -> bool:
         """Return whether something has an active replica."""
-        return bool(self.fault_tolerance.replicas) or self.fault_tolerance.replica_plan is not None
+        tolerance = self.fault_tolerance
+        return bool(tolerance.replicas) or tolerance.replica_plan is not None or tolerance.replicates_all
 
     @property
     def counts_load(self) -> bool:

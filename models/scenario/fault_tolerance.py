@@ -184,6 +184,9 @@ class History(Description):
     """Time between two looks at what is older."""
 
 
+_UNTIL_PROCESSED = History(length_s=1e-9)  # what is on its way to an instance is all that is kept
+
+
 class Snapshots(Description):
     """Costs of a checkpoint for its task."""
 
@@ -219,8 +222,9 @@ class FaultTolerance(Description):
     """How state survives a failure. `checkpoint`: each lost key group or task is restored where its checkpoint is;
     `state-management`: lost key groups are divided among the hosts; `synchronous-checkpoints`: the whole job is rolled
     back; `elastic-upstream-backup`: as `state-management`, with acks that trim; `upstream-backup`: without checkpoints,
-    upstream sends the last time again; `source-backup`: the sources do, and all in between is started anew; `acker`:
-    sources emit again what was not processed."""
+    upstream sends the last time again; `source-backup`: the sources do, and all in between is started anew;
+    `active-replication`: without checkpoints, all between sources and sinks is processed on a second host, too;
+    `acker`: sources emit again what was not processed."""
     acker: Acker | None = None
     """How roots are followed and fail, with the method `acker`; without it as in the defaults."""
     history: History | None = None
@@ -278,7 +282,14 @@ class FaultTolerance(Description):
     @property
     def kept_history(self) -> History | None:
         """Return for how long outputs are kept, or None with another method."""
+        if self.replicates_all:
+            return _UNTIL_PROCESSED
         return (self.history or History()) if self.method in ("upstream-backup", "source-backup") else None
+
+    @property
+    def replicates_all(self) -> bool:
+        """Return whether everything between sources and sinks has an active replica, without checkpoints."""
+        return self.method == "active-replication"
 
     @property
     def sources_replay(self) -> bool:

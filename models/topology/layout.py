@@ -1,7 +1,7 @@
 """Names and places that follow from a scenario: its tasks, its hosts, which task starts on which host, and replicas.
 
 Task k of operator `count` is `count-k`; host k of group `worker` is `worker-k`. The last part says which key groups or
-tasks have an active replica, and where: `fault_tolerance.replicas`, one by one.
+tasks have an active replica, and where: `fault_tolerance.replicas`, one by one, or all.
 """
 
 from __future__ import annotations
@@ -272,10 +272,34 @@ def groups_of(scenario: ScenarioDescription, replica: ActiveReplica) -> tuple[in
     return tuple(k for k in range(operator.groups) if task_of_group(k, operator.parallelism) in named)
 
 
+def replica_entries(scenario: ScenarioDescription) -> Mapping[str, ActiveReplica]:
+    """Return the entries of the replicas by name; with `active-replication` one for each task of inner operators.
+
+    Such a replica is on the host with the fewest tasks and replicas but that of the task, of its host group where that
+    has another one.
+    """
+    if not scenario.fault_tolerance.replicates_all:
+        return scenario.fault_tolerance.replicas
+    placed, group, spare = placement(scenario), host_group_names(scenario), set(spare_hosts(scenario))
+    names, used = [host for host in group if host not in spare], Counter(placed.values())
+    found = {}
+    for operator, index in tasks(scenario):
+        task = task_name(operator, index)
+        own = placed[task]
+        others = [host for host in names if host != own]
+        beside = [host for host in others if group[host] == group[own]] or others
+        if scenario.operators[operator].kind not in ("source", "sink") and beside:
+            host = min(beside, key=lambda host: (used[host], names.index(host)))
+            used[host] += 1
+            # A new one would have to get what its owner has processed, and nobody keeps that.
+            found[task] = ActiveReplica(operator=operator, host=host, tasks=(task,), renew=False)
+    return found
+
+
 def replicated_groups(scenario: ScenarioDescription) -> dict[str, int]:
     """Return operator -> how many of its key groups or tasks have a replica, for those that have any."""
     found: dict[str, set[int]] = {}
-    for replica in scenario.fault_tolerance.replicas.values():
+    for replica in replica_entries(scenario).values():
         found.setdefault(replica.operator, set()).update(groups_of(scenario, replica))
     return {operator: len(groups) for operator, groups in found.items() if groups}
 
@@ -283,7 +307,7 @@ def replicated_groups(scenario: ScenarioDescription) -> dict[str, int]:
 def planned_replicas(scenario: ScenarioDescription) -> list[PlannedReplica]:
     """Return all replicas at the start of a run of a valid scenario, by operator and key group."""
     placed, made = placement(scenario), list[PlannedReplica]()
-    for name, replica in scenario.fault_tolerance.replicas.items():
+    for name, replica in replica_entries(scenario).items():
         parallelism = scenario.operators[replica.operator].parallelism
         for group in groups_of(scenario, replica):
             task = task_name(replica.operator, task_of_group(group, parallelism))

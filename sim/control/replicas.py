@@ -76,7 +76,7 @@ class Replicas:
         number = {name: host for host, name in enumerate(self.state.plan.host_names)}
         for group, one in self._planned.items():
             self._begin(group, number[one.host])
-        if self._planned:
+        if self._planned and self.state.plan.scenario.fault_tolerance.takes_checkpoints:
             self.state.clock.process(self._save())
 
     def _begin(self, group: int, host: int) -> None:

@@ -238,7 +238,7 @@ class HistoryProtocol:
         Where sources replay, others forget all that receivers have applied: it is not gone, as sources have it.
         """
         now_ns = self.plane.clock.now_ns()
-        for sender in self.plane.all_partitions():
+        for sender in self.plane.instances():
             replays = sender.operator.is_source or not self.sources_replay
             before_ns = now_ns - self.length_ns if replays else now_ns
             for receiver, rows in sender.kept.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from sim.recovery.active_replication import ActiveReplication
 from sim.recovery.checkpoint import RestoreFromCheckpoint
 from sim.recovery.elastic_upstream_backup import ElasticUpstreamBackup
 from sim.recovery.empty import StartEmpty
@@ -21,6 +22,7 @@ METHODS: Mapping[str, type[RecoveryMethod]] = {
     "elastic-upstream-backup": ElasticUpstreamBackup,
     "upstream-backup": UpstreamBackup,
     "source-backup": SourceBackup,
+    "active-replication": ActiveReplication,
     "acker": StartEmpty,
 }
 """The method of recovery for each `fault_tolerance.method` that is simulated."""

@@ -78,8 +78,10 @@ class Covered(Invariant):
     name = "covered"
 
     def check(self, seen: Seen) -> list[str]:
-        """At any time; where sources replay, operators that read others get it made anew."""
+        """At any time; where sources replay, operators that read others get it made anew, or else a replica has it."""
         sources_replay = seen.lab.plan.sources_replay
+        if seen.lab.plan.scenario.fault_tolerance.replicates_all:
+            return []  # `InStep` says that of replicas
         has = {
             owner.group.number: stored(owner)
             for owner in seen.owners()
@@ -118,7 +120,8 @@ class InStep(Invariant):
     def check(self, seen: Seen) -> list[str]:
         """At any time."""
         numbered, found = seen.plane.instances(), []
-        standing = {group: seen.lab.replica_of(group) for group in seen.lab.groups if seen.lab.job.replicated}
+        replicated = seen.lab.groups if seen.lab.plan.scenario.has_replicas else ()
+        standing = {group: seen.lab.replica_of(group) for group in replicated}
         live = {group: numbered[one] for group, one in standing.items() if one is not None and numbered[one].live}
         if not live:
             return []

@@ -133,6 +133,8 @@ class Laboratory(Control):
         )
         # When tasks have caught up after an outage is a matter of time, and decides nothing.
         self.recoveries.watch = lambda begun: None  # type: ignore[method-assign]
+        if self.plan.scenario.fault_tolerance.replicates_all:
+            self.replicas.start()
         self.stops = Stops(self.state, self.coordinator)
         runtime = self.coordinator.runtime
         timer = runtime.timer

@@ -1,7 +1,8 @@
 """Methods of recovery under every order of steps and crashes that a scheduler finds.
 
 `state-management` beside moves, as `checkpoint` in `test_schedules.py`; the others without moves, with a store that
-outlives every host, and hosts that die at any step. A history is longer than any schedule, so that nothing may be lost.
+outlives every host, and hosts that die at any step. A history is longer than any schedule, so that nothing may be lost;
+with `active-replication` one host dies.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from lab.campaigns import drawn, drawn_shaped
 from lab.laboratory import Laboratory
 from lab.schedule import Schedule, run
 from sim.control.crash import CrashCoordinator
+from sim.control.replicas import Replicas
 from sim.recovery.source_backup import SourceBackup
 
 HISTORIES = ("upstream-backup", "source-backup")
-METHODS = ("state-management", "synchronous-checkpoints", *HISTORIES)
+REPLICAS = "active-replication"
+METHODS = ("state-management", "synchronous-checkpoints", *HISTORIES, REPLICAS)
 SEEDS = 300  # of each method
 MORE = range(SEEDS, 5_000)
 
@@ -29,8 +32,9 @@ def schedule(method: str, seed: int) -> Schedule:
     if method == "state-management":
         return replace(found, job=replace(found.job, method=method))
     # Nothing moves, so a crash that waits for a step of a move comes when the job is at rest: there is more to lose.
-    rests = seed % 3 if method in HISTORIES else 0
+    rests = seed % 3 if method in (*HISTORIES, REPLICAS) else 0
     crashes = tuple(replace(crash, role="any", after=rests) for crash in found.crashes)
+    crashes = crashes[:1] if method == REPLICAS else crashes
     job = replace(found.job, method=method, store="remote")
     return replace(found, job=job, moves=(), crashes=crashes, saves=(0, *found.saves) if rests else found.saves)
 
@@ -63,6 +67,11 @@ def test_tasks_on_the_way_from_a_source_that_live_on_are_noticed(monkeypatch: py
     """They would drop the history as duplicates, and what is lost would get none of it."""
     monkeypatch.setattr(SourceBackup, "rolled_back", lambda self, losses: [])
     assert any(run(schedule("source-backup", seed)).faults for seed in range(20))
+
+
+def test_replicas_that_do_not_take_over_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Replicas, "fail_over", lambda self, losses: [])
+    assert any(run(schedule(REPLICAS, seed)).faults for seed in range(20))
 
 
 def test_the_whole_job_is_rolled_back() -> None:

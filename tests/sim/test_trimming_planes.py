@@ -73,7 +73,11 @@ def history_job(seed: int) -> dict[str, Any]:
     draw, raw = Random(f"history {seed}"), job(seed)
     history = {"length": draw.choice(["100 ms", "1 s", "3 s"]), "every": draw.choice(["100 ms", "300 ms", "1 s"])}
     guarantee = draw.choice(["exactly-once", "exactly-once", "at-least-once"])
-    method = draw.choice(["upstream-backup", "source-backup"])
+    method = draw.choice(["upstream-backup", "source-backup", "active-replication"])
+    if method == "active-replication":
+        for operator in raw["operators"].values():
+            operator.pop("timer", None)
+        return raw | {"fault_tolerance": {"method": method}}
     return raw | {"fault_tolerance": {"method": method, "history": history, "guarantee": guarantee}}
 
 

@@ -18,7 +18,16 @@ from models.scenario.job import WindowState
 from models.scenario.scenario import Scenario
 from models.steady_state.checkpoint_traffic import Bottleneck, bottlenecks
 from models.steady_state.load import Load, expected_load
-from models.topology.layout import dataflow, host_group_names, host_name, placement, spare_hosts, task_name, tasks
+from models.topology.layout import (
+    dataflow,
+    host_group_names,
+    host_name,
+    placement,
+    replica_entries,
+    spare_hosts,
+    task_name,
+    tasks,
+)
 from models.validation_messages import path_text
 
 _MOST_NAMES = 5
@@ -172,7 +181,7 @@ def _of_failures(scenario: Scenario) -> Iterator[Advice]:
         yield Advice("fault_tolerance.store", said)
     yield from _of_unused(scenario)
     history = scenario.fault_tolerance.kept_history
-    if history is not None and fails:
+    if history is not None and not scenario.fault_tolerance.replicates_all and fails:
         for name, operator in scenario.operators.items():
             ends_s = operator.state.length_s if isinstance(operator.state, WindowState) else math.inf
             if operator.state is not None and min(ends_s, scenario.duration_s) > history.length_s:
@@ -295,7 +304,7 @@ def _of_maintenance(scenario: Scenario) -> Iterator[Advice]:
 def _of_hosts(scenario: Scenario, load: Load) -> Iterator[Advice]:
     """Warn of hosts without a task."""
     spare = {*spare_hosts(scenario)}
-    for replica in scenario.fault_tolerance.replicas.values():
+    for replica in replica_entries(scenario).values():
         spare.update((replica.host, *replica.spares))  # idle on purpose
     goals = {group for event in scenario.events.values() if isinstance(event, Rebalance) for group in event.hosts}
     spare.update(host for host, group in host_group_names(scenario).items() if group in goals)

@@ -44,7 +44,7 @@ def _of_tolerance(scenario: Scenario, broken: Collection[str]) -> Iterator[Input
         )
     yield from _of_acker(scenario, broken)
     yield from _of_trimming(scenario, broken)
-    if tolerance.history is not None and tolerance.kept_history is None:
+    if tolerance.history is not None and (tolerance.kept_history is None or tolerance.replicates_all):
         rule = f"needs the method upstream-backup or source-backup; fault_tolerance.method is {tolerance.method}"
         yield InputFault("fault_tolerance.history", NO_VALUE, rule, 'write method = "upstream-backup"')
     elif tolerance.history is not None:
@@ -286,11 +286,17 @@ def _of_replicas(scenario: Scenario, broken: Collection[str]) -> Iterator[InputF
     """Yield the faults of `fault_tolerance.replicas`; `broken` as in `models.scenario.rules.faults`."""
     if not scenario.has_replicas or not all(whole(section, broken) for section in _SECTIONS):
         return
+    if scenario.fault_tolerance.replicates_all:
+        hosts = sum(group.used for group in scenario.hosts.values())
+        if hosts < 2:
+            rule = f"needs 2 hosts or more in use, there is {hosts}"
+            hint = "a replica on the host of what it replicates would die with it"
+            yield InputFault("fault_tolerance.method", scenario.fault_tolerance.method, rule, hint)
     yield from _of_replica_method(scenario)
     found = [fault for name in scenario.fault_tolerance.replicas for fault in _of_replica(scenario, name)]
     yield from found
     # Where tasks are is known only if placement names what there is.
-    if not found and next(cluster.faults(scenario, broken), None) is None:
+    if not found and scenario.fault_tolerance.replicas and next(cluster.faults(scenario, broken), None) is None:
         yield from _of_replicas_together(scenario)
 
 
@@ -306,6 +312,8 @@ def _of_replica_method(scenario: Scenario) -> Iterator[InputFault]:
     if tolerance.replicas and tolerance.replica_plan is not None:
         rule = "stands in place of fault_tolerance.replicas, which is there, too"
         yield InputFault(here, tolerance.replica_plan.plan, rule, "leave one of them out")
+    if tolerance.replicates_all and not tolerance.replicas and tolerance.replica_plan is None:
+        return
     if tolerance.method != "checkpoint":
         rule = f"needs what upstream keeps; fault_tolerance.method is {tolerance.method}"
         yield InputFault(here, NO_VALUE, rule, 'write method = "checkpoint"')

@@ -16,17 +16,6 @@ from models.validation_messages import path_text
 
 RULE = "not simulated yet"
 
-_METHODS = (
-    "none",
-    "checkpoint",
-    "synchronous-checkpoints",
-    "state-management",
-    "elastic-upstream-backup",
-    "upstream-backup",
-    "source-backup",
-    "acker",
-)
-
 
 def not_simulated(scenario: Scenario) -> list[InputFault]:
     """Return one fault for each thing that a run of this scenario would have to leave out; empty when it can run.
@@ -175,11 +164,9 @@ def _is_simple(join: Operator) -> bool:
 
 
 def _of_fault_tolerance(scenario: Scenario) -> list[tuple[str, object, str]]:
-    """Return (path, value, hint) of methods, stores and numbers of copies that are not simulated."""
+    """Return (path, value, hint) of what meets a method of recovery, and of copies, that is not simulated."""
     tolerance = scenario.fault_tolerance
     found: list[tuple[str, object, str]] = []
-    if tolerance.method not in _METHODS:
-        found.append(("fault_tolerance.method", tolerance.method, f"{', '.join(_METHODS)} are"))
     if tolerance.trims_by_acks or tolerance.kept_history:
         found += _beside_trimming(scenario)
     if tolerance.method == "acker":
@@ -236,4 +223,8 @@ def _of_replicas(scenario: Scenario) -> list[tuple[str, object, str]]:
         if operator is not None and operator.timer is not None:
             where = path_text(("fault_tolerance", "replicas", name, "operator"))
             found.append((where, replica.operator, "a replica of an operator without a timer is"))
+    for name, operator in scenario.operators.items() if scenario.fault_tolerance.replicates_all else ():
+        if operator.timer is not None:
+            hint = "without active-replication it is: both instances would emit at its instants"
+            found.append((path_text(("operators", name, "timer")), NO_VALUE, hint))
     return found

@@ -334,7 +334,7 @@ def test_what_cannot_be_studied_is_said_before_the_work_begins() -> None:
     with pytest.raises(InputError, match="exactly one source"):
         key_groups_of(scenario().model_copy(update={"workload": {}}))
     with pytest.raises(InputError, match="not simulated yet"):
-        check(scenario(fault_tolerance={"method": "active-replication"}))
+        check(scenario(fault_tolerance={"method": "checkpoint", "copies": 2}))
 
 
 def test_key_groups_come_from_the_operators_that_read_the_profile() -> None:

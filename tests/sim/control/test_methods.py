@@ -1,4 +1,4 @@
-"""Methods of recovery that restore from checkpoints: whom they take down, and where what is lost comes back."""
+"""Methods of recovery: whom they take down, and where what is lost comes back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from small_jobs import random_job, scenario, storm
 from test_planes import differences, on_both
 from test_recovery import check_job
 
+from models.errors import InputFault
 from models.records.tables import RunRecords
+from models.scenario.rules import faults, not_simulated
+from models.scenario.scenario import Scenario
 from sim.engine import simulate
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.plain.plane import PlainPlane
@@ -52,6 +55,12 @@ def rows(raw: dict[str, Any]) -> RunRecords:
     assert found.tables["ledger"]["lost"].tolist() == [0, 0]
     assert found.tables["ledger"]["duplicated"].tolist() == [0, 0]
     return found
+
+
+def refused(raw: dict[str, Any]) -> list[InputFault]:
+    """The faults of a scenario, and what of it is not simulated."""
+    made = Scenario.model_validate(raw, context={"units": True}, by_alias=True, by_name=False)
+    return [*faults(made), *not_simulated(made)]
 
 
 def targets(records: RunRecords) -> dict[tuple[int, int], int]:
@@ -97,6 +106,80 @@ def test_state_management_divides_lost_key_groups_among_hosts() -> None:
     resumed = targets(found)
     assert set(resumed) == {(1, 0), (1, 2), (1, 4)}
     assert set(resumed.values()) == {4, 5, 0}
+
+
+def test_a_replica_answers_as_soon_as_the_failure_is_detected() -> None:
+    restart = {"distribution": "deterministic", "value": "700 ms"}
+    found = rows(job("active-replication", 1) | {"recovery": {"restart": restart}})
+    assert targets(found) == dict.fromkeys([(1, 0), (1, 2), (1, 4)], 4)  # the least used host, all groups of the task
+    recoveries = found.tables["recoveries"]
+    for phase in ("detected_ns", "allocated_ns", "started_ns", "restored_ns", "replayed_ns"):
+        assert set(recoveries[phase].tolist()) == {5_300_000_000}, phase
+    assert not recoveries["replayed"].any() and not recoveries["bytes"].any()
+    assert not found.tables["checkpoints"]["operator"].size
+
+
+def test_what_is_sent_to_a_replicated_operator_is_sent_twice() -> None:
+    counts = []
+    for method in ("none", "active-replication"):
+        found = rows(job(method, 1) | {"events": {}})
+        table = found.tables["messages"]
+        assert set(table["kind"].tolist()) == {"data"}
+        counts.append(int(table["count"].sum()))
+    emitted = found.tables["visits"]["operator"].tolist().count(0)
+    # A replica sends nothing on, so that the sink gets each tuple once.
+    assert counts[1] - counts[0] == emitted
+
+
+def test_what_has_lost_both_instances_starts_empty() -> None:
+    raw = job("active-replication", 1)
+    raw["events"]["other"] = raw["events"]["dies"] | {"host": "h-4"}
+    found = simulate(scenario(raw), plane=CompiledPlane)
+    assert differences(simulate(scenario(raw), plane=PlainPlane), found) == []
+    assert found.tables["ledger"]["lost"].tolist()[0] > 0
+
+
+@pytest.mark.parametrize("seed", sample(8, 200))
+def test_with_replicas_of_everything_one_failure_loses_nothing(seed: int) -> None:
+    raw = random_job(Random(f"replicas {seed}"), fault_tolerance={"method": "active-replication"})
+    raw["hosts"]["h"]["count"] += 1  # at least two
+    raw["events"] = {"dies": {"at": "400 ms", "kind": "host-failure", "host": "h-0", "repair": "300 ms"}}
+    assert on_both(raw) == []
+    found = simulate(scenario(raw), plane=CompiledPlane)
+    assert not found.tables["ledger"]["lost"].any() and not found.tables["ledger"]["duplicated"].any()
+
+
+@pytest.mark.parametrize(
+    ("change", "path", "said"),
+    [
+        ({"replicas": {"a": {"operator": "sum", "host": "h-4"}}}, "fault_tolerance.replicas", "needs what upstream"),
+        ({"history": {}}, "fault_tolerance.history", "needs the method upstream-backup or source-backup"),
+        ({"restart": "own-hosts"}, "fault_tolerance.restart", "needs checkpoints"),
+        ({"guarantee": "at-least-once"}, "fault_tolerance.guarantee", "not simulated yet"),
+        ({"maintenance": {"every": "2 s"}}, "fault_tolerance.maintenance", "needs checkpoints"),
+    ],
+)
+def test_what_replicas_of_everything_cannot_have_is_refused(change: dict[str, Any], path: str, said: str) -> None:
+    raw = job("active-replication", 1)
+    raw["fault_tolerance"] |= change
+    found = refused(raw)
+    assert any(one.path == path and said in one.rule for one in found), found
+
+
+def test_replicas_of_everything_are_refused_beside_moves_timers_and_on_one_host() -> None:
+    moved = job("active-replication", 1)
+    moved["events"]["move"] = {"kind": "migrate", "at": "3 s", "operator": "sum", "key_group": 0, "host": "h-3"}
+    moved["events"]["move"]["protocol"] = "cpa"
+    assert "events.move.kind" in [one.path for one in refused(moved)]
+    timed = job("active-replication", 1)
+    timed["operators"]["tick"] = {"kind": "map", "inputs": {"src": "shuffle"}, "timer": {"every": "1 s"}}
+    timed["operators"]["out"]["inputs"]["tick"] = "shuffle"
+    timed["placement"]["tasks"]["tick-0"] = "h-1"
+    assert "operators.tick.timer" in [one.path for one in refused(timed)]
+    alone = job("active-replication", 0)
+    alone |= {"hosts": {"h": {"count": 1}}, "placement": {}}
+    (fault,) = [one for one in refused(alone) if one.path == "fault_tolerance.method"]
+    assert "needs 2 hosts or more in use, there is 1" in fault.rule
 
 
 @pytest.mark.parametrize("method", METHODS)
