@@ -31,6 +31,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "state-management": CHECKPOINTS | {"method": "state-management"},
     "synchronous-checkpoints": CHECKPOINTS | {"method": "synchronous-checkpoints", "store": "remote"},
     "upstream-backup": {"method": "upstream-backup", "history": {"length": "10 s"}},
+    "source-backup": {"method": "source-backup", "history": {"length": "10 s"}},
+    "active-replication": {"method": "active-replication"},
     "acker": {"method": "acker", "guarantee": "at-least-once"},
 }
 _STEPS = ("checkpoint", "elastic-upstream-backup", "upstream-backup")
