@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from scenarios.studies.reproduce.elastic_upstream_backup import Paused, Recovered, Traffic
+from scenarios.studies.reproduce.elastic_runs import (
+    EVENT,
+    METHODS,
+    MIB,
+    Delayed,
+    Paused,
+    Recovered,
+    Shipped,
+    Skewed,
+    Traffic,
+)
+from scenarios.studies.reproduce.words import even_series, groups_of_words, text_series, words
 
 
 @pytest.mark.parametrize(("hops", "tasks", "every_s"), [(3, 1, 5), (3, 3, 5), (2, 2, 3)])
@@ -36,6 +49,65 @@ def test_hosts_die_around_the_end_of_an_interval() -> None:
     assert min(Recovered("UB", seed).crash_s for seed in range(9)) > 30  # there is a whole window
 
 
+def test_a_replica_answers_at_once_and_gets_nothing_again() -> None:
+    found = Recovered("AR", 3).run()
+    assert found["replayed"] == 0
+    assert 0 < found["recovery_s"] < 0.02  # two heartbeats
+
+
+def test_a_source_replays_the_window_at_the_pace_of_the_splitter() -> None:
+    for method, slowest_s in (("UB", 0.378e-3), ("SB", 0.462e-3)):
+        run = Recovered(method, 3, 500)  # type: ignore[arg-type]
+        assert run.run()["recovery_s"] == pytest.approx(1.146 + 30 * 500 * slowest_s, abs=0.6), method
+
+
+def test_replicas_double_what_three_hops_carry_and_backups_send_nothing() -> None:
+    assert Shipped("AR").run()["bytes"] / MIB == pytest.approx(3 * 300_000 * EVENT / MIB, abs=0.01)
+    assert Shipped("UB").run()["bytes"] == Shipped("SB").run()["bytes"] == 0
+
+
+@pytest.mark.parametrize(("method", "share"), [("SC", 0.45), ("R+SM", 0.375)])
+def test_checkpoints_write_a_share_of_the_input_of_a_task(method: Any, share: float) -> None:
+    assert Shipped(method).run()["bytes"] == pytest.approx(share * 300_000 * EVENT, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("run", "later_ms"),
+    [
+        (Delayed("UB"), 0),
+        (Delayed("AR"), 0),
+        (Delayed("SC"), 157),
+        (Delayed("R+SM"), 136),
+        (Delayed("SPATE"), 24 + 27),
+        (Delayed("SPATE", 1), 24 + 5.4),
+        (Delayed("SPATE", 5, 4), 4 * 24),  # acks of four pairs take longer than the pause
+    ],
+)
+def test_a_slice_is_later_by_acks_and_pauses(run: Delayed, later_ms: float) -> None:
+    assert 1e3 * run.run()["later_s"] == pytest.approx(later_ms, abs=1)
+
+
+def test_words_of_the_text_come_in_order_and_again() -> None:
+    assert words()[:5] == ("first", "citizen", "before", "we", "proceed")
+    assert 18_000 < len(words()) < 19_000
+    groups, series = groups_of_words(4), text_series(10_000, 2, 4)
+    assert series.key_weights is not None
+    first, second = series.key_weights.T
+    assert first.tolist() == [int((groups[:10_000] == k).sum()) for k in range(4)]
+    rest = 20_000 - len(groups)
+    assert second.tolist() == [int((groups[10_000:] == k).sum() + (groups[:rest] == k).sum()) for k in range(4)]
+    assert series.rate_per_s.tolist() == [10_000.0, 10_000.0]
+    even = even_series(10_000, 2, 4)
+    assert even.key_weights is not None and set(even.key_weights.ravel().tolist()) == {2500.0}
+
+
+def test_a_counter_of_words_takes_longer_to_come_back() -> None:
+    words_of, even = (Skewed("R+SM", skewed, 1).run() for skewed in (True, False))
+    assert even["share"] == 0.5
+    assert 0.5 < words_of["share"] < 0.6
+    assert words_of["recovery_s"] > 1.05 * even["recovery_s"]
+
+
 def test_pauses_are_those_of_ten_checkpoints() -> None:
     found = Paused("synchronous").run()
     assert found["checkpoints"] == 10
@@ -43,7 +115,10 @@ def test_pauses_are_those_of_ten_checkpoints() -> None:
 
 
 def test_pieces_have_names_of_their_own() -> None:
-    runs = [Recovered(method, 1, rate) for method in ("SC", "UB") for rate in (500, 1000)]  # type: ignore[arg-type]
+    runs = [Recovered(method, 1, rate) for method in METHODS for rate in (500, 1000)]  # type: ignore[arg-type]
     traffic = [Traffic(tasks, 10, every_s, hops) for tasks in (1, 2) for every_s in (1, 2) for hops in (1, 3)]
-    labels = [one.label for one in (*runs, *traffic)]
+    others = [make(method) for make in (Shipped, Delayed) for method in METHODS]
+    others += [Delayed("SPATE", 5, 2), Delayed("SPATE", 4), Paused("synchronous", 1.5), Paused("synchronous")]
+    others += [Skewed("SC", skewed, seed) for skewed in (True, False) for seed in (1, 2)]
+    labels = [one.label for one in (*runs, *traffic, *others)]
     assert len(set(labels)) == len(labels)
