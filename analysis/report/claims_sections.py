@@ -61,17 +61,20 @@ def _chart(given: Chart, drawn_as: Mapping[str, Style]) -> Figure:
             for k in range(len(given.names))
             if np.isfinite(given.marks[k]).any()
         ]
+    x_unit = given.unit if given.x_unit is None else given.x_unit
+    x_axis = f"{given.x_axis} [{x_unit}]" if x_unit else given.x_axis
     layout: Spec = {
-        "xaxis": {"title": {"text": f"{given.x_axis} [{given.unit}]"}, "unifiedhovertitle": header(given.unit)},
-        "yaxis": {"title": {"text": f"{given.y_axis} [{given.unit}]"}},
+        "xaxis": {"title": {"text": x_axis}, "unifiedhovertitle": header(x_unit)},
+        "yaxis": {"title": {"text": f"{given.y_axis} [{given.unit}]"}}
+        | ({"rangemode": "tozero"} if given.from_zero else {}),
         "showlegend": True,
         "hovermode": "x unified",
     }
     rows = tuple(
-        (display.number(at, 6), *(text.NONE if not np.isfinite(v) else f"{v:.2f}" for v in column))
+        (display.number(at, 6), *(text.NONE if not np.isfinite(v) else f"{v:.{given.digits}f}" for v in column))
         for at, column in zip(given.x.tolist(), given.values.T.tolist(), strict=True)
     )
-    heads = (f"{given.x_axis} [{given.unit}]", *map(text.plain, given.names))
+    heads = (x_axis, *map(text.plain, given.names))
     return Figure(given.name, given.title, given.caption, data, layout, 420, heads, rows)
 
 
@@ -101,6 +104,11 @@ def _marks(given: Chart, k: int, drawn: Style) -> Spec:
         "hovertemplate": reading("y", given.unit, given.marks[k]),
         "showlegend": False,
     }
+
+
+def methods_section(tables: Sequence[Table]) -> Section | None:
+    """Return methods of recovery side by side; None without any."""
+    return Section("methods", "Methods of recovery", "Methods", tables=tuple(tables)) if tables else None
 
 
 def grids_section(grids: Sequence[Table]) -> Section | None:

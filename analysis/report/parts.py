@@ -142,20 +142,24 @@ class Chart:
     """Curves over one number: `values` (n_names, n) over `x` (n,), NaN where there is nothing.
 
     `marks` (n_names, n): the same by another way, drawn as marks beside the lines; `marked` says what they are.
-    `caption` says what to see.
+    `caption` says what to see. `x_unit`: unit of x, where it is another one than that of the values; empty for a count.
+    `digits`: decimals of the values. `from_zero`: whether the axis of the values begins at zero.
     """
 
     name: str
     title: str
     x_axis: str
     y_axis: str
-    unit: str  # of both axes
+    unit: str
     x: np.ndarray
     names: tuple[str, ...]
     values: np.ndarray
     caption: str = ""
     marks: np.ndarray | None = None
     marked: str = ""
+    x_unit: str | None = None
+    digits: int = 2
+    from_zero: bool = False
 
 
 @dataclass(frozen=True)

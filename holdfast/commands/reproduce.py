@@ -16,10 +16,12 @@ from holdfast.progress import progress
 from holdfast.run_tables import claims_tables
 from scenarios.files.write_once import refuse_page, write_text
 from scenarios.pages.claims import claims_page
+from scenarios.pages.elastic_claims import skew_table
 from scenarios.studies.reproduce.claims import Outcome, tried
 from scenarios.studies.reproduce.tasks import TaskRunner
 
 _CLAIM_FAILS = 4
+_ELASTIC = "elastic-upstream-backup"
 
 
 def reproduce(
@@ -48,11 +50,14 @@ def reproduce(
         terminal.print_json([asdict(row) for row in rows])
     else:
         terminal.show(*claims_tables(rows))
+        if _ELASTIC in outcome.results:
+            terminal.show(skew_table(outcome.results[_ELASTIC]))
     # `is False`: a claim that was not tried has None.
     if strict and any(row.holds is False for row in rows):
         raise typer.Exit(_CLAIM_FAILS)
 
 
 def _write(path: Path, outcome: Outcome, command: str, force: bool) -> None:
-    page = claims_page(outcome.rows, outcome.results.get("selective-replication"), command)
+    results = outcome.results
+    page = claims_page(outcome.rows, results.get("selective-replication"), command, results.get(_ELASTIC))
     write_text(path, render_page(page), force=force)

@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from analysis.report.claims_sections import charts_section, claims_section, grids_section
+from analysis.report.claims_sections import charts_section, claims_section, grids_section, methods_section
 from analysis.report.page import Fact, Page
 from analysis.report.parts import Chart, ClaimRow
 from models import display
 from models.queries.description import Templates
 from models.table import Column, Table
+from scenarios.pages.elastic_claims import elastic_assumptions, elastic_charts, elastic_tables
 from scenarios.pages.run import versions
 from scenarios.studies.reproduce.claims import Finding
+from scenarios.studies.reproduce.elastic_upstream_backup import Results as ElasticResults
 from scenarios.studies.reproduce.query_workloads import CHANCES, RUNS, Tried
 from scenarios.studies.reproduce.selective_replication import FIGURE_4, Results, curves, figure_5, verdicts
 
@@ -30,24 +32,33 @@ _SHOWN = {  # claim -> column, and decimals of its figure
 }
 
 
-def claims_page(rows: Sequence[ClaimRow], replication: Results | None, command: str) -> Page:
-    """Return the page of these claims, and of the workloads of selective replication where they were tried.
+def claims_page(
+    rows: Sequence[ClaimRow], replication: Results | None, command: str, elastic: ElasticResults | None = None
+) -> Page:
+    """Return the page of these claims, and of the studies that have curves where they were tried.
 
-    `replication` has the workloads of the study of selective replication, where that was tried; without it there are no
-    curves and no table of assumptions.
+    `replication` has the workloads of the study of selective replication, `elastic` the runs of that of elastic
+    upstream backup; without them there are no curves, no further tables and no assumptions.
     """
     tried = [row for row in rows if row.holds is not None]
     held = sum(bool(row.holds) for row in tried)
+    curves = () if replication is None else charts(replication)
+    tables, assumed = [], () if replication is None else assumptions(replication)
+    if replication is not None and replication.variants:
+        tables.append(sensitivity(replication))
+    if elastic is not None:
+        curves, assumed = (*curves, *elastic_charts(elastic)), (*assumed, *elastic_assumptions(elastic))
     return Page(
         "Claims of papers",
         "What papers report, tried again: each claim beside what came out here.",
         facts=(Fact("claims tried", f"{len(tried)} of {len(rows)}"), Fact("hold", str(held))),
         sections=[
             claims_section(tried),
-            None if replication is None else charts_section(charts(replication)),
-            grids_section([sensitivity(replication)]) if replication is not None and replication.variants else None,
+            methods_section(elastic_tables(elastic)) if elastic is not None else None,
+            charts_section(curves),
+            grids_section(tables),
         ],
-        assumptions=() if replication is None else assumptions(replication),
+        assumptions=assumed,
         versions=versions(),
         command=command,
     )

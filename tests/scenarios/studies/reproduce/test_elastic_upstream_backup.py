@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pytest
 
+import analysis.report.page as page_module
+from analysis.report import render_page
+from analysis.report.parts import ClaimRow
+from scenarios.pages.claims import claims_page
+from scenarios.pages.elastic_claims import elastic_charts, skew_table
 from scenarios.studies.reproduce.elastic_runs import (
     EVENT,
     METHODS,
     MIB,
     Delayed,
     Paused,
+    Piece,
     Recovered,
     Shipped,
     Skewed,
     Traffic,
+)
+from scenarios.studies.reproduce.elastic_upstream_backup import (
+    PRINTED,
+    Results,
+    _counted,
+    _recovered,
+    _timed,
+    findings_of,
 )
 from scenarios.studies.reproduce.words import even_series, groups_of_words, text_series, words
 
@@ -122,3 +138,90 @@ def test_pieces_have_names_of_their_own() -> None:
     others += [Skewed("SC", skewed, seed) for skewed in (True, False) for seed in (1, 2)]
     labels = [one.label for one in (*runs, *traffic, *others)]
     assert len(set(labels)) == len(labels)
+
+
+# -- verdicts and the page, from numbers that are made up
+
+
+def results(changes: Mapping[Piece, Mapping[str, float]] | None = None) -> Results:
+    """Results of a quick study in which each run found about what the paper has."""
+    pieces = [*_counted(quick=True), *_timed(quick=True), *_recovered(4, 2)]
+    found: dict[Piece, Mapping[str, float]] = {}
+    for one in pieces:
+        if isinstance(one, Traffic):
+            acks = 3 * one.parallelism**2 * 300 // one.every_s
+            records = 3 * one.rate * 300
+            found[one] = {"acks": acks, "records": records, "kept": one.rate * one.every_s * EVENT}
+        elif isinstance(one, Shipped):
+            found[one] = {"bytes": PRINTED[one.method][0] * MIB}
+        elif isinstance(one, Delayed):
+            found[one] = {"later_s": PRINTED[one.method][1] if one.method != "SPATE" else 0.04}
+        elif isinstance(one, Recovered):
+            at = one.rate / 1000 * one.interval_s / 5
+            found[one] = {"recovery_s": PRINTED[one.method][2] * at * (1 + one.seed / 20 - 0.075), "replayed": 0}
+        elif isinstance(one, Skewed):
+            found[one] = {"recovery_s": 3.0 if one.words else 2.0, "share": 0.55}
+        else:
+            found[one] = {"paused_s": 2.0 if one.mode == "synchronous" else 0.5, "checkpoints": 10}
+    return Results(found | (changes or {}), 4, 2)
+
+
+def test_numbers_of_the_paper_hold_but_for_what_is_not_tried() -> None:
+    verdicts = findings_of(results())
+    assert [claim for claim, one in verdicts.items() if not one.holds] == ["recovery-rate"]
+    assert len(verdicts) == 18
+
+
+@pytest.mark.parametrize(
+    ("claim", "changes"),
+    [
+        ("traffic-order", {Shipped("R+SM"): {"bytes": 23 * MIB}}),
+        ("traffic-order", {Shipped("SB"): {"bytes": 0.2 * MIB}}),
+        ("ar-recovery", {Recovered("AR", 2): {"recovery_s": 0.01, "replayed": 1}}),
+        ("latency-order", {Delayed("UB"): {"later_s": 0.061}}),
+        ("latency-order", {Delayed("SPATE"): {"later_s": 0.08}}),
+        ("table-8", {Delayed("SPATE", 2): {"later_s": 0.045}}),
+        ("recovery-sb", {Recovered("SB", seed): {"recovery_s": 13.4} for seed in range(4)}),
+        ("recovery-order", {Recovered("UB", seed): {"recovery_s": 15.2} for seed in range(4)}),
+    ],
+)
+def test_a_claim_does_not_hold_beyond_its_tolerance(claim: str, changes: dict[Piece, dict[str, float]]) -> None:
+    assert findings_of(results())[claim].holds
+    assert not findings_of(results(changes))[claim].holds
+
+
+def test_the_page_has_the_curves_with_the_papers_numbers_and_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_module, "_plotly", lambda: "/* the figures' script */")
+    found = results()
+    by_name = {chart.name: chart for chart in elastic_charts(found)}
+    assert [*by_name] == [
+        "figure-9a",
+        "figure-9b",
+        "table-8",
+        "figure-10a",
+        "figure-10b",
+        "figure-11",
+        "figure-13a",
+        "figure-13b",
+    ]
+    tasks, table_8, rates = (by_name[name] for name in ("figure-9b", "table-8", "figure-13a"))
+    assert tasks.marks is not None and table_8.marks is not None and rates.marks is not None
+    assert tasks.marks[0, tasks.x.tolist().index(30.0)] == 4.94
+    assert table_8.marks.tolist() == [[28.0, 24.0, 59.0, 46.0, 51.0]]
+    assert rates.marks[:, 1].tolist() == [3.312, 3.127, 2.054]
+    assert np.isnan(rates.marks[:, [0, 2]]).all()
+    assert skew_table(found).cells == (("R+SM", "2.00", "3.00", "50.0 %"), ("SPATE", "2.00", "3.00", "50.0 %"))
+    rows = [
+        ClaimRow("elastic-upstream-backup", claim, "t", "predicted", "p", one.ours, "1", one.holds, one.cause)
+        for claim, one in findings_of(found).items()
+    ]
+    page = render_page(claims_page(rows, None, "holdfast reproduce", found))
+    for words_of in (
+        "figure-figure-13b",
+        "trimming interval [s]",
+        "Methods side by side",
+        "Words of a text",
+        "source-backup",
+    ):
+        assert words_of in page
+    assert "tasks of each operator [" not in page  # a count has no unit
