@@ -24,6 +24,7 @@ OVERHEAD = ("checkpoint", "trim", "restore", "replay", "protocol")
 
 _PATHS = {
     "latency_mean_s": "latency_s.mean",
+    "latency_p50_s": "latency_s.p50",
     "latency_p99_s": "latency_s.p99",
     "pause_s": "migrations.pause_s.mean",
     "moves": "migrations.count",
@@ -84,6 +85,17 @@ def designs(given: Sequence[DesignRuns]) -> tuple[Design, ...]:
     )
 
 
+def methods_of(given: Sequence[tuple[str, DesignRuns]]) -> tuple[Design, ...]:
+    """Return a design for each method of recovery, over the runs of all designs that have it; (method, design)."""
+    by_method: dict[str, list[DesignRuns]] = {}
+    for method, one in given:
+        by_method.setdefault(method, []).append(one)
+    return tuple(
+        _design(replace(ones[0], label=method, metrics=tuple(run for one in ones for run in one.metrics)), False)
+        for method, ones in by_method.items()
+    )
+
+
 def difference(first: DesignRuns, second: DesignRuns, measure: str) -> Difference | None:
     """Return the difference in a measure, run by run where both had the same random numbers; None without runs.
 
@@ -124,6 +136,7 @@ def _design(given: DesignRuns, migrated: bool) -> Design:
     traffic = [_traffic(one, given.window_s) for one in given.metrics]
     columns["overhead_bytes_per_s"] = [rate for rate, _ in traffic]
     columns["overhead_share"] = [share for _, share in traffic]
+    columns["sent_bytes_per_s"] = [_sent(one, given.window_s) for one in given.metrics]
     known = {name: [value for value in column if value is not None] for name, column in columns.items()}
     values = {name: mean_of(column) for name, column in known.items() if column}
     latency_ccdf = _latency_ccdf(given)
@@ -136,6 +149,16 @@ def _traffic(one: Metrics, window_s: float) -> tuple[float | None, float | None]
     extra = sum(one.get(f"messages.{kind}.bytes") or 0.0 for kind in OVERHEAD)
     everything = extra + (one.get("messages.data.bytes") or 0.0)
     return extra / window_s if window_s > 0 else None, extra / everything if everything else None
+
+
+def _sent(one: Metrics, window_s: float) -> float | None:
+    """Return all that hosts send each other in bytes per second."""
+    sent = [
+        value or 0.0
+        for path, value in one.items()
+        if path.startswith("messages.") and path.endswith(".bytes") and path != "messages.local.bytes"
+    ]
+    return sum(sent) / window_s if window_s > 0 else None
 
 
 def _latency_ccdf(given: DesignRuns) -> Curve | None:

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from analysis.report.figure import Section
 from analysis.report.page import Fact, Page, render_page
+from analysis.report.recovery_methods import recovery_methods_section
 from analysis.report.sections import best_section, designs_section
 from models.errors import InputError
 from models.scenario.scenario import Scenario
 from models.table import Table
 from scenarios.files.write_once import write_text
-from scenarios.pages.designs import DesignRuns, designs
+from scenarios.pages.designs import DesignRuns, designs, methods_of
 from scenarios.pages.run import versions
 from scenarios.sweeps.plan import one_line
 from scenarios.sweeps.summary import sweep_answer
 from scenarios.sweeps.sweep import SweepResult
 
 REPORT = "report.html"
+METHOD = "fault_tolerance.method"
 
 
 def sweep_page(result: SweepResult, *, command: str = "", best: Sequence[Table] = (), said: Sequence[str] = ()) -> Page:
@@ -41,11 +44,21 @@ def sweep_page(result: SweepResult, *, command: str = "", best: Sequence[Table] 
         question=f"Which of {len(plan.points)} designs does best, and what does it cost?",
         facts=tuple(facts),
         headline=tuple(headline),
-        sections=[one for one in (best_section(best), designs_section(designs(given))) if one],
+        sections=[
+            one for one in (best_section(best), _methods_section(result, given), designs_section(designs(given))) if one
+        ],
         versions=versions(),
         seed=plan.scenario.seed,
         command=command,
     )
+
+
+def _methods_section(result: SweepResult, given: Sequence[DesignRuns]) -> Section | None:
+    """Return the methods of recovery side by side; None where the sweep does not vary them."""
+    named = [str(point.settings.get(METHOD, "")) for point in result.plan.points]
+    if METHOD not in result.plan.scenario.sweep:
+        return None
+    return recovery_methods_section(methods_of([*zip(named, given, strict=True)]))
 
 
 def write_page(result: SweepResult, *, command: str, best: Sequence[Table] = (), said: Sequence[str] = ()) -> Path:

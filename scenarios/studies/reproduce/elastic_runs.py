@@ -319,7 +319,7 @@ class Recovered:
         return scenario_with(read_scenario(resolve("elastic-word-count")).scenario, changes)
 
     def run(self) -> Any:
-        """Return the time until the first tuple is answered that came after the failure [s], and tuples replayed.
+        """Return the time until the first tuple is answered that came after the failure [s], tuples replayed, and kept.
 
         All that was replayed up to the point of failure is processed then. Detection takes no time here, as the paper
         leaves it out.
@@ -331,7 +331,15 @@ class Recovered:
         return {
             "recovery_s": (int(after.min()) - failed) / 1e9 if after.size else None,
             "replayed": int(tables["recoveries"]["replayed"].sum()),
+            "kept": _kept_at_most(tables["samples"], failed),
         }
+
+
+def _kept_at_most(samples: Mapping[str, np.ndarray], until_ns: int) -> int:
+    """Return the most outputs that all tasks keep for a replay at one time before an instant."""
+    before = samples["at_ns"] < until_ns
+    _, second = np.unique(samples["at_ns"][before], return_inverse=True)
+    return int(np.bincount(second, samples["buffered"][before]).max())
 
 
 def _tolerance(method: Method, interval_s: float) -> dict[str, object]:

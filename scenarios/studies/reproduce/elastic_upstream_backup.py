@@ -72,6 +72,10 @@ class Results:
         """Return the recovery time of one run [s]."""
         return self.found[Recovered(method, seed, rate, interval_s)]["recovery_s"]
 
+    def kept_bytes(self, method: Method) -> float:
+        """Return the most outputs that are kept at a time before the failure, mean over all seeds [B]."""
+        return EVENT * mean(self.found[Recovered(method, seed)]["kept"] for seed in range(self.seeds))
+
     def variant(self, method: Method, rate: int = 1000, interval_s: float = T_S) -> float:
         """Return the mean recovery time of a method in a variant [s]."""
         return mean(self.recovery(method, seed, rate, interval_s) for seed in range(self.few))

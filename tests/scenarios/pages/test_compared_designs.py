@@ -15,12 +15,13 @@ from rich.console import Console
 from runs_inside import inside
 
 from analysis.report import content as values
-from analysis.report import lines_of_records, page, render_page
+from analysis.report import lines_of_records, page, render_page, text
 from analysis.report.parts import Change
 from analysis.runs.metrics import metrics_of
 from analysis.runs.migration_kinds import classified, grouped
 from holdfast.sweep_tables import sweep_tables
 from holdfast.terminal import printed
+from models import display
 from models.scenario.inputs import RunInputs
 from models.scenario.reading import scenario_from
 from models.scenario.scenario import Scenario
@@ -217,6 +218,41 @@ def test_rebalances_are_compared_by_the_time_until_there_is_output(tmp_path: Pat
         for number in range(2)
     ]
     assert found.difference.mean == pytest.approx(fmean(totals[1]) - fmean(totals[0]))
+
+
+def test_methods_stand_side_by_side_over_all_other_settings(tmp_path: Path) -> None:
+    varied = (
+        '"fault_tolerance.method" = ["upstream-backup", "active-replication"], "events.crash.at" = ["22 s", "25 s"]'
+    )
+    settings = ["duration=40 s", "replications=1", "workload.sentences.rate=200 /s", f"sweep={{ {varied} }}"]
+    with inside():
+        result = sweep(read_scenario(resolve(Path("recovery-shootout")), settings), tmp_path / "sweep")
+    (section,) = [one for one in sweep_page(result).sections if one is not None and one.name == "methods"]
+    (figure,), (table,) = section.figures, section.tables
+    # The fastest first; each is the mean of two runs.
+    assert (
+        [row[0] for row in figure.rows] == [row[0] for row in table.cells] == ["active-replication", "upstream-backup"]
+    )
+    metrics = [result.replications(number)[0] for number in range(4)]
+    for phase in figure.data:
+        name = f"recoveries.{phase['name'].replace(' ', '_')}_s.mean"
+        means = [fmean(one[name] or 0.0 for one in metrics[at : at + 2]) for at in (2, 0)]
+        assert phase["x"] == pytest.approx(means, rel=1e-3)
+    sent = dict(
+        zip([row[0] for row in table.cells], [row[table.heads.index("sent")] for row in table.cells], strict=True)
+    )
+    bytes_of = [
+        fmean(sum(one[f"messages.{kind}.bytes"] or 0.0 for kind in ("data", "replay")) for one in metrics[at : at + 2])
+        for at in (0, 2)
+    ]
+    shown = [text.together(display.byte_rate(value / 30)) for value in bytes_of]
+    assert [sent["upstream-backup"], sent["active-replication"]] == shown
+    later = [row[table.heads.index("later by")] for row in table.cells]
+    assert later.count("0\u00a0s") == 1
+
+
+def test_a_sweep_of_other_keys_has_no_methods_side_by_side(swept: SweepResult) -> None:
+    assert "methods" not in [one.name for one in sweep_page(swept).sections if one is not None]
 
 
 def test_phases_of_recoveries_have_the_sums_of_the_summaries(tmp_path: Path) -> None:

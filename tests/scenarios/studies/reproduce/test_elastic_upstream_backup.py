@@ -12,7 +12,7 @@ import analysis.report.page as page_module
 from analysis.report import render_page
 from analysis.report.parts import ClaimRow
 from scenarios.pages.claims import claims_page
-from scenarios.pages.elastic_claims import elastic_charts, skew_table
+from scenarios.pages.elastic_claims import elastic_charts, methods_table, skew_table
 from scenarios.studies.reproduce.elastic_runs import (
     EVENT,
     METHODS,
@@ -75,6 +75,13 @@ def test_a_source_replays_the_window_at_the_pace_of_the_splitter() -> None:
     for method, slowest_s in (("UB", 0.378e-3), ("SB", 0.462e-3)):
         run = Recovered(method, 3, 500)  # type: ignore[arg-type]
         assert run.run()["recovery_s"] == pytest.approx(1.146 + 30 * 500 * slowest_s, abs=0.6), method
+
+
+def test_upstream_keeps_the_window_twice_and_sources_once() -> None:
+    kept = {method: Recovered(method, 3, 500).run()["kept"] for method in METHODS}
+    assert kept["SB"] == pytest.approx(30 * 500, rel=0.01)
+    assert kept["UB"] == pytest.approx(3 * 30 * 500, rel=0.01)  # source, splitter and counter
+    assert kept["AR"] < 10 < kept["SPATE"] < kept["R+SM"]
 
 
 def test_replicas_double_what_three_hops_carry_and_backups_send_nothing() -> None:
@@ -158,7 +165,11 @@ def results(changes: Mapping[Piece, Mapping[str, float]] | None = None) -> Resul
             found[one] = {"later_s": PRINTED[one.method][1] if one.method != "SPATE" else 0.04}
         elif isinstance(one, Recovered):
             at = one.rate / 1000 * one.interval_s / 5
-            found[one] = {"recovery_s": PRINTED[one.method][2] * at * (1 + one.seed / 20 - 0.075), "replayed": 0}
+            found[one] = {
+                "recovery_s": PRINTED[one.method][2] * at * (1 + one.seed / 20 - 0.075),
+                "replayed": 0,
+                "kept": 9,
+            }
         elif isinstance(one, Skewed):
             found[one] = {"recovery_s": 3.0 if one.words else 2.0, "share": 0.55}
         else:
@@ -210,6 +221,8 @@ def test_the_page_has_the_curves_with_the_papers_numbers_and_the_tables(monkeypa
     assert table_8.marks.tolist() == [[28.0, 24.0, 59.0, 46.0, 51.0]]
     assert rates.marks[:, 1].tolist() == [3.312, 3.127, 2.054]
     assert np.isnan(rates.marks[:, [0, 2]]).all()
+    assert methods_table(found).cells[0][2:4] == ("147.60", "147.6")
+    assert methods_table(found).cells[1][2:6] == ("0.00", "~0", "24", "24")
     assert skew_table(found).cells == (("R+SM", "2.00", "3.00", "50.0 %"), ("SPATE", "2.00", "3.00", "50.0 %"))
     rows = [
         ClaimRow("elastic-upstream-backup", claim, "t", "predicted", "p", one.ours, "1", one.holds, one.cause)
