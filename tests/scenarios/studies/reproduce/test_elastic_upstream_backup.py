@@ -77,7 +77,7 @@ def test_a_source_replays_the_window_at_the_pace_of_the_splitter() -> None:
         assert run.run()["recovery_s"] == pytest.approx(1.146 + 30 * 500 * slowest_s, abs=0.6), method
 
 
-def test_upstream_keeps_the_window_twice_and_sources_once() -> None:
+def test_each_task_keeps_the_window_or_the_source_alone() -> None:
     kept = {method: Recovered(method, 3, 500).run()["kept"] for method in METHODS}
     assert kept["SB"] == pytest.approx(30 * 500, rel=0.01)
     assert kept["UB"] == pytest.approx(3 * 30 * 500, rel=0.01)  # source, splitter and counter
