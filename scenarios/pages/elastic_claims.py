@@ -11,6 +11,7 @@ from statistics import mean
 import numpy as np
 
 from analysis.report.parts import Chart
+from models import display
 from models.table import Column, Table
 from scenarios.studies.reproduce.elastic_runs import ACK, METHODS, MIB, Delayed, Paused
 from scenarios.studies.reproduce.elastic_upstream_backup import (
@@ -254,11 +255,11 @@ def skew_table(found: Results) -> Table:
 
 
 def _two(value: float) -> str:
-    return f"{value:.2f}" if value >= 0.01 or value == 0 else f"{value:.1g}"
+    return f"{value:.2f}" if value >= 0.01 or value == 0 else display.number(value, 1)
 
 
 def _printed(value: float) -> str:
-    return f"{value:g}" if value else "~0"
+    return display.number(value, 5) if value else "~0"
 
 
 def elastic_assumptions(found: Results) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from models import display
 from models.scenario.inputs import RunInputs
 from models.scenario.reading import scenario_with
 from models.scenario.scenario import Scenario
@@ -418,7 +419,7 @@ class Paused:
     @property
     def label(self) -> str:
         """The beginning of the file's name."""
-        return f"state-{self.gigabytes:g}-gb-{self.mode}"
+        return f"state-{display.number(self.gigabytes)}-gb-{self.mode}"
 
     def scenario(self) -> Scenario:
         """Return the scenario of the library with a large state, and without a failure."""

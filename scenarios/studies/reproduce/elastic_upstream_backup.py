@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import mean, stdev
 
+from models import display
 from models.scenario.inputs import RunInputs
 from scenarios.studies.reproduce.claims import Finding, said_of_few
 from scenarios.studies.reproduce.elastic_runs import (
@@ -208,10 +209,10 @@ def _ordered_traffic(found: Results, data: float) -> Finding:
     order: tuple[Method, ...] = ("AR", *ORDER)
     sizes = [found.added_bytes(method) / MIB for method in order]
     none = max(found.added_bytes(method) for method in ("UB", "SB")) / MIB
-    told = ", ".join(f"{method} {size:.4g}" for method, size in zip(order, sizes, strict=True))
+    told = ", ".join(f"{method} {display.number(size, 4)}" for method, size in zip(order, sizes, strict=True))
     saved = found.added_bytes("R+SM") / MIB + sizes[-1]
     return Finding(
-        f"{told}, UB and SB {none:.1g} MiB; SPATE without its checkpoints, as in the paper, and {saved:.2f} if they "
+        f"{told}, UB and SB {display.number(none, 1)} MiB; SPATE without its checkpoints, as in the paper, and {saved:.2f} if they "
         "write what R+SM's do",
         _rises(sizes[::-1]) and none < 0.001 * data,
     )
