@@ -212,8 +212,8 @@ def _ordered_traffic(found: Results, data: float) -> Finding:
     told = ", ".join(f"{method} {display.number(size, 4)}" for method, size in zip(order, sizes, strict=True))
     saved = found.added_bytes("R+SM") / MIB + sizes[-1]
     return Finding(
-        f"{told}, UB and SB {display.number(none, 1)} MiB; SPATE without its checkpoints, as in the paper, and {saved:.2f} if they "
-        "write what R+SM's do",
+        f"{told}, UB and SB {display.number(none, 1)} MiB; SPATE without its checkpoints, as in the paper, and "
+        f"{saved:.2f} if they write what R+SM's do",
         _rises(sizes[::-1]) and none < 0.001 * data,
     )
 
