@@ -37,7 +37,7 @@ ACK, EVENT = 32, 172  # bytes
 HOPS = 3  # that carry records
 T_S = 5.0  # between two checkpoints; half of it with SPATE, fitted
 _CRASH_S = 20.0  # the host dies within half a second of the end of an interval, fitted; not before this one
-_RESTART_S, _ROLLBACK_S, _JITTER_S = 1.146, 0.277, 0.08  # r, s, jitter of r, fitted
+RESTART_S, ROLLBACK_S, JITTER_S = 1.146, 0.277, 0.08  # r, s, jitter of r, fitted
 _WINDOW_S = 30.0
 _AFTER_S = 20.0  # of a run, after the failure
 _SHARES: Mapping[Method, float] = {
@@ -303,11 +303,11 @@ class Recovered:
 
     def scenario(self) -> Scenario:
         """Return the scenario of the library, changed to what is asked for."""
-        restart_s = _RESTART_S + (_ROLLBACK_S if self.method == "SC" else 0.0)
+        restart_s = RESTART_S + (ROLLBACK_S if self.method == "SC" else 0.0)
         changes: dict[str, object] = {}
         if self.method in ("UB", "SB"):
             changes["operators.count.state"] = {"model": "window", "bytes": "10 B", "length": f"{_WINDOW_S} s"}
-        law = {"distribution": "lognormal", "mean": f"{restart_s} s", "cv": _JITTER_S / restart_s}
+        law = {"distribution": "lognormal", "mean": f"{restart_s} s", "cv": JITTER_S / restart_s}
         changes |= {
             "seed": self.seed,
             "workload.sentences.rate": f"{self.rate} /s",
@@ -377,7 +377,7 @@ class Skewed:
     def scenario(self) -> Scenario:
         """Return the scenario of the library with two counters, and two hosts that stand by."""
         crash_s = 3 * _SKEW_T_S + np.random.default_rng(self.seed).uniform(-0.5, 0.5)
-        law = {"distribution": "lognormal", "mean": f"{_RESTART_S} s", "cv": _JITTER_S / _RESTART_S}
+        law = {"distribution": "lognormal", "mean": f"{RESTART_S} s", "cv": JITTER_S / RESTART_S}
         changes: dict[str, object] = {
             "seed": self.seed,
             "duration": f"{_SKEW_S} s",
