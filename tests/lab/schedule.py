@@ -62,7 +62,8 @@ class Schedule:
     def read(cls, text: str) -> Schedule:
         """Return the schedule of such a line."""
         raw = json.loads(text)
-        raw["job"] = Job(**{**raw["job"], "stateless": tuple(raw["job"].get("stateless", ()))})
+        job = raw["job"]
+        raw["job"] = Job(**job | {name: tuple(job[name]) for name in ("stateless", "adjustment") if name in job})
         raw["moves"] = tuple(Ask(**one) for one in raw["moves"])
         raw["crashes"] = tuple(Crash(**one) for one in raw["crashes"])
         raw["saves"] = tuple(raw["saves"])
