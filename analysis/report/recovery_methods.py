@@ -9,9 +9,10 @@ from analysis.report.figure import PHASES, Figure, Section, Spec, time_unit
 from analysis.report.parts import Design
 from analysis.report.tables import cut_table, rate_of_bytes
 from analysis.runs.run_summary import shown_phases
+from models import display
 from models.table import Table
 
-_LINE = 24  # characters beside a figure
+_LINE = 26  # characters beside a figure
 
 
 def recovery_methods_section(methods: Sequence[Design]) -> Section | None:
@@ -25,7 +26,8 @@ def recovery_methods_section(methods: Sequence[Design]) -> Section | None:
     ordered = sorted(known, key=_total_s)
     words = (
         "Means over all runs with a method. Sent: all that hosts send each other, tuples included, so that the second "
-        "copy for active replicas counts. The median latency shows what a method costs most of the time, and a long "
+        "copy for active replicas counts. Busy cores: of all tasks, on average. Memory: the most that outputs take up "
+        "that are kept to be sent again. The median latency shows what a method costs most of the time, and a long "
         "recovery; later by: against the method with the least."
     )
     figures, tables = (_figure(ordered),), (_table(ordered),)
@@ -104,10 +106,12 @@ def _table(ordered: Sequence[Design]) -> Table:
                 text.seconds(one.of("recovery_s").mean),
                 rate_of_bytes(one.of("sent_bytes_per_s").mean),
                 rate_of_bytes(one.of("overhead_bytes_per_s").mean),
+                text.number(one.of("busy_cores").mean, 3),
+                text.together(display.size(one.of("kept_bytes_max").mean)),
                 text.seconds(median_s),
                 text.seconds(later),
             )
         )
-    costs = ("sent", "of it overhead", "median latency", "later by")
+    costs = ("sent", "of it overhead", "busy cores", "memory", "median latency", "later by")
     heads = ("method", *(PHASES[phase] for phase in names), "recovery", *costs)
     return cut_table("methods", "Recovery and cost of each method", heads, cells, words=1)

@@ -216,7 +216,7 @@ def question(scenario: Scenario) -> str:
     crashes = [event for event in scenario.events.values() if isinstance(event, HostFailure)]
     migrations = [event for event in scenario.events.values() if isinstance(event, (Migrate, Rescale))]
     if not crashes and scenario.migrates:
-        protocols = dict.fromkeys(event.protocol for event in migrations)
+        protocols = dict.fromkeys(scenario.protocol_of(event) for event in migrations)
         if scenario.elasticity.policy == "operators":
             return "When do operators get more tasks, or fewer, and what does it cost?"
         if scenario.elasticity.policy != "none":

@@ -325,6 +325,19 @@ class HostsInUse:
 
 
 @dataclass(frozen=True)
+class Resources:
+    """What all tasks together use after the warm-up, at the instants of samples; None without samples.
+
+    `busy_cores`: cores that serve tuples, write snapshots or read states, on average. `kept_bytes`: outputs that are
+    kept to be sent again, mean over the samples; `kept_bytes_max`: the most at any sample.
+    """
+
+    busy_cores: float | None
+    kept_bytes: float | None
+    kept_bytes_max: float | None
+
+
+@dataclass(frozen=True)
 class Recovery:
     """The phases [s] of the recovery from one failure of a host; None for what did not end.
 
@@ -512,6 +525,7 @@ class RunSummary:
     elasticity: Elasticity | None
     maintenance: Maintenance | None
     hosts: HostsInUse
+    resources: Resources
     recoveries: tuple[Recovery, ...]
     replicas: Replicas | None
     broken: Outages | None

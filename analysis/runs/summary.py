@@ -38,14 +38,17 @@ from analysis.runs.run_summary import (
     OperatorSummary,
     Recording,
     Replication,
+    Resources,
     RunSummary,
     Verdict,
 )
+from analysis.runs.timelines import busy_cores, kept_outputs
 from analysis.statistics import Times, count_of, described, mean_of
-from models.records.histogram import QUANTILE_ERROR, Ints, exact_sum
+from models.records.histogram import QUANTILE_ERROR, Floats, Ints, exact_sum
 from models.records.tables import NEVER, RunRecords
 from models.scenario.scenario import Scenario
 from models.steady_state.checkpoint_traffic import link_sharing
+from models.topology.layout import output_bytes
 
 _SHARES = (0.5, 0.9, 0.95, 0.99)
 
@@ -76,6 +79,7 @@ def summarise(scenario: Scenario, records: Sequence[RunRecords]) -> RunSummary:
         elasticity=elasticity(records),
         maintenance=maintenance(records),
         hosts=hosts_in_use(scenario, records),
+        resources=_resources(scenario, records),
         recoveries=recoveries(records),
         replicas=replicas(records),
         broken=broken(records),
@@ -224,6 +228,19 @@ def _kernel(records: Sequence[RunRecords]) -> KernelUsed | None:
     """Return what did the steps of the tuples, the scan or the event loop, and why; None where that is not known."""
     kernel = records[0].kernel if records else None
     return KernelUsed(kernel.name, kernel.why) if kernel else None
+
+
+def _resources(scenario: Scenario, records: Sequence[RunRecords]) -> Resources:
+    """Return what tasks use after the warm-up: means of the replications, and the greatest of their maxima."""
+    size, cores, kept = output_bytes(scenario), list[Floats](), list[Floats]()
+    for one in records:
+        each = np.array([size.get(name, 0.0) for name in one.operators])
+        for series, weight, found in ((busy_cores(one), 1.0, cores), (kept_outputs(one), each[:, None], kept)):
+            total = (series.values * weight).sum(axis=0)[series.at_ns >= one.warmup_ns]
+            if total.size:
+                found.append(total)
+    used, memory = (mean_of([float(one.mean()) for one in found]).mean for found in (cores, kept))
+    return Resources(used, memory, max((float(one.max()) for one in kept), default=None))
 
 
 def _messages(records: Sequence[RunRecords]) -> dict[str, Messages]:

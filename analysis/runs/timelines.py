@@ -183,6 +183,25 @@ def held_back(one: RunRecords) -> Series:
     return Series(tuple(one.operators[index] for index in ever), begin_ns, share[ever])
 
 
+def busy_cores(one: RunRecords) -> Series:
+    """Return the cores that tasks of each operator used, from each instant to the next sample."""
+    rows = one.tables["samples"]
+    at_ns, when = np.unique(rows["at_ns"], return_inverse=True)
+    begin_ns = np.concatenate(([0], at_ns[:-1]))[: at_ns.size]
+    owner = np.asarray(one.task_operator, np.int64)[rows["task"]]
+    used = _growth(rows["task"], rows["host"], rows["at_ns"], rows["busy_ns"])
+    total = _summed(owner, when, used, len(one.operators), at_ns.size)
+    return Series(one.operators, begin_ns, total / np.maximum(1, at_ns - begin_ns))
+
+
+def kept_outputs(one: RunRecords) -> Series:
+    """Return the outputs that each operator keeps for replay at each sample, summed over its tasks."""
+    rows = one.tables["samples"]
+    owner = np.asarray(one.task_operator, dtype=np.int64)[rows["task"]]
+    at_ns, when = np.unique(rows["at_ns"], return_inverse=True)
+    return Series(one.operators, at_ns, _summed(owner, when, rows["buffered"], len(one.operators), at_ns.size))
+
+
 def kept_bytes(one: RunRecords) -> Series:
     """Return the bytes of outputs that each operator keeps for replay at each sample, summed over its tasks."""
     rows = one.tables["buffers"]

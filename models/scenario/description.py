@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field
 from models.scenario.cluster import HostGroup, Network, Placement
 from models.scenario.events import (
     ADJUSTMENT,
+    WITHOUT_CHECKPOINTS,
     Elasticity,
     Event,
     FailureReplay,
@@ -93,6 +94,14 @@ class ScenarioDescription(Description):
         asked = any(isinstance(event, (Migrate, Rescale)) for event in self.events.values())
         return asked or self.elasticity.policy != "none"
 
+    def protocol_of(self, event: Migrate | Rescale) -> str:
+        """Return the protocol of an event: the one it names, or the one that goes with the method of recovery."""
+        if event.protocol is not None:
+            return event.protocol
+        if self.fault_tolerance.trims_by_acks and isinstance(event, Rescale):
+            return ADJUSTMENT
+        return WITHOUT_CHECKPOINTS if self.fault_tolerance.kept_history else "direct"
+
     @property
     def rebalances(self) -> bool:
         """Return whether the tasks of the dataflow are killed and started elsewhere in the run."""
@@ -101,7 +110,7 @@ class ScenarioDescription(Description):
     @property
     def adjusts(self) -> bool:
         """Return whether an operator may be adjusted as a whole."""
-        asked = any(isinstance(one, Rescale) and one.protocol == ADJUSTMENT for one in self.events.values())
+        asked = any(isinstance(one, Rescale) and self.protocol_of(one) == ADJUSTMENT for one in self.events.values())
         return asked or self.elasticity.policy == "operators"
 
     @property

@@ -17,7 +17,8 @@ from models.schema_types import (
     Share,
 )
 
-PROTOCOLS = ("direct", "cpa", "cpal", "cpal_caught_up", "lazy_move")  # of key groups, that are simulated
+WITHOUT_CHECKPOINTS = "pause_drain_resume"  # the protocol of key groups whose state no checkpoint has
+PROTOCOLS = ("direct", "cpa", "cpal", "cpal_caught_up", "lazy_move", WITHOUT_CHECKPOINTS)  # of key groups, simulated
 ADJUSTMENT = "oap"  # the protocol of a whole operator
 
 
@@ -60,8 +61,9 @@ class Migrate(Description):
     """Key group that moves."""
     host: str
     """Host it moves to."""
-    protocol: str = "direct"
-    """Migration protocol."""
+    protocol: str | None = None
+    """Migration protocol; without it the one that goes with the method of recovery: `direct` with checkpoints,
+    `pause_drain_resume` with methods that take none."""
 
 
 class Rescale(Description):
@@ -74,8 +76,9 @@ class Rescale(Description):
     """Operator that is rescaled."""
     parallelism: Count
     """New number of tasks, each on a host of its own."""
-    protocol: str = "direct"
-    """Migration protocol of each key group whose task changes; or `oap`, which adjusts the operator as a whole."""
+    protocol: str | None = None
+    """Migration protocol of each key group whose task changes; or `oap`, which adjusts the operator as a whole. Without
+    it the one that goes with the method of recovery: `oap` with `elastic-upstream-backup`, else as for `migrate`."""
 
 
 class Rebalance(Description):

@@ -291,8 +291,8 @@ def replica_entries(scenario: ScenarioDescription) -> Mapping[str, ActiveReplica
         if scenario.operators[operator].kind not in ("source", "sink") and beside:
             host = min(beside, key=lambda host: (used[host], names.index(host)))
             used[host] += 1
-            # A new one would have to get what its owner has processed, and nobody keeps that.
-            found[task] = ActiveReplica(operator=operator, host=host, tasks=(task,), renew=False)
+            spares = tuple(other for other in beside if other != host)
+            found[task] = ActiveReplica(operator=operator, host=host, tasks=(task,), spares=spares)
     return found
 
 

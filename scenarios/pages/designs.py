@@ -39,6 +39,8 @@ _PATHS = {
     "replay_s": "recoveries.replay_s.mean",
     "catch_up_s": "recoveries.catch_up_s.mean",
     "cost_usd": "hosts.cost_usd",
+    "busy_cores": "resources.busy_cores",
+    "kept_bytes_max": "resources.kept_bytes_max",
 }
 _COMPARED = ("latency_mean_s", "latency_p99_s", "pause_s", "output_s", "recovery_s")
 _UNFINISHED = "recoveries.unfinished"

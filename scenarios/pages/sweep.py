@@ -10,6 +10,7 @@ from analysis.report.page import Fact, Page, render_page
 from analysis.report.recovery_methods import recovery_methods_section
 from analysis.report.sections import best_section, designs_section
 from models.errors import InputError
+from models.scenario.events import Rescale
 from models.scenario.scenario import Scenario
 from models.table import Table
 from scenarios.files.write_once import write_text
@@ -55,10 +56,21 @@ def sweep_page(result: SweepResult, *, command: str = "", best: Sequence[Table] 
 
 def _methods_section(result: SweepResult, given: Sequence[DesignRuns]) -> Section | None:
     """Return the methods of recovery side by side; None where the sweep does not vary them."""
-    named = [str(point.settings.get(METHOD, "")) for point in result.plan.points]
     if METHOD not in result.plan.scenario.sweep:
         return None
+    named = [_method(result, number) for number in range(len(result.plan.points))]
     return recovery_methods_section(methods_of([*zip(named, given, strict=True)]))
+
+
+def _method(result: SweepResult, number: int) -> str:
+    """Return the method of a design, and how many tasks events of the sweep give an operator."""
+    settings, events = result.plan.points[number].settings, result.plan.scenario.events
+    words = [str(settings.get(METHOD, ""))]
+    for name, event in events.items():
+        tasks = settings.get(f"events.{name}.parallelism")
+        if isinstance(event, Rescale) and tasks is not None:
+            words.append(f"{tasks} tasks")
+    return ", ".join(words)
 
 
 def write_page(result: SweepResult, *, command: str, best: Sequence[Table] = (), said: Sequence[str] = ()) -> Path:

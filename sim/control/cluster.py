@@ -315,10 +315,11 @@ class ClusterView:
         gone.held |= held
         return gone.lost
 
-    def detected(self, host: int) -> None:
-        """Suspect the host: control knows of its failure."""
+    def detected(self, host: int) -> list[int]:
+        """Suspect the host: control knows of its failure; return the partitions whose checkpoint it held, rising."""
         self._cluster.trusted[host] = False
-        self._undetected.pop(host, None)
+        gone = self._undetected.pop(host, None)
+        return sorted(gone.held) if gone else []
 
     def back(self, host: int) -> None:
         """Trust the host: control knows that it is there."""

@@ -86,7 +86,7 @@ class CrashCoordinator:
     def detected(self, host: int, lost: Sequence[int], failed_ns: int, row: int) -> None:
         """Recover what was lost with the host; `row` is that of the failure."""
         # From here on nothing is placed there and its checkpoints do not count: every choice below needs that.
-        self.state.view.detected(host)
+        held = self.state.view.detected(host)
         # What a former owner on the host had sent may not have left. Its successor sends it before anything is called
         # off: the moves that are called off next have not completed, and send for themselves.
         for resend in self.host_died:
@@ -94,6 +94,8 @@ class CrashCoordinator:
         losses = [LostPartition(partition, host, failed_ns, row) for partition in lost]
         # First what goes on where it was: else the rest might take its slots.
         self.recover([*self._roll_back(losses), *losses])
+        # Last, where all that goes on is live.
+        self.recovery.method.checkpoints_lost(held)
 
     def _roll_back(self, losses: Sequence[LostPartition]) -> list[LostPartition]:
         """Kill the tasks that go back together with what is lost, and return their partitions as lost, too.
@@ -156,7 +158,8 @@ class CrashCoordinator:
         for loss in detected:
             waiting.remove(loss)
         waiting += found
-        yield clock.sleep(clock.now_ns() + self._draw_ns(times.restart, "restart", losses[0]))
+        times_started = self.recovery.method.restarts(losses[0].failed_ns) if new else 1
+        yield clock.sleep(clock.now_ns() + times_started * self._draw_ns(times.restart, "restart", losses[0]))
         for loss in found:
             waiting.remove(loss)
         self._start([loss for loss in found if self._is_lost(loss)], [], [])

@@ -111,11 +111,13 @@ class Instances:
         self._routes[task, group] = instances
         self.state.plane.route(task, group, instances)
 
-    def unroute(self, group: int) -> None:
-        """Send outputs for the group to its owner alone."""
-        for task, its in list(self._routes):
-            if its == group and self._routes[task, its]:
-                self.route(task, group, ())
+    def unroute(self, group: int, instance: int) -> None:
+        """Send outputs for the group to this instance no more: to the others alone, or to the owner."""
+        owner = (self.cluster.owner_of(group),)
+        for (task, its), targets in list(self._routes.items()):
+            if its == group and targets:
+                others = tuple(target for target in targets if target != instance)
+                self.route(task, group, () if others == owner else others)
 
     def resend(self, partition: int) -> None:
         """Send the outputs that the partition keeps once more; receivers that have them drop them."""

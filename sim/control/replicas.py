@@ -17,7 +17,7 @@ from models.records.tables import NEVER
 from models.topology.layout import PlannedReplica, planned_replicas
 from models.units import to_ns
 from sim.clock import Process
-from sim.control.cluster import LostPartition
+from sim.control.cluster import NOWHERE, LostPartition
 from sim.control.instances import CheckpointHosts, Instances
 from sim.control.run_state import StateOn
 from sim.data_plane import NO_HOST, REMOTE, InstancePlane
@@ -25,6 +25,7 @@ from sim.data_plane import NO_HOST, REMOTE, InstancePlane
 REPLICATE = "replicate"
 START, RENEWED = "start", "renewed"
 TOOK_OVER, LOST, CALLED_OFF = "took over", "lost", "called off"
+SWITCHOVER = "switchover"
 
 
 @dataclass
@@ -57,6 +58,7 @@ class Replicas:
         plan = state.plan
         number = {name: host for host, name in enumerate(plan.host_names)}
         first = {op.name: partition for op, partition in zip(plan.operators, plan.first_partition, strict=False)}
+        self._replicates_all = plan.scenario.fault_tolerance.replicates_all
         self._planned: dict[int, PlannedReplica] = {}
         self._hosts: dict[int, list[int]] = {}  # group -> where a replica may be, best first
         for one in planned_replicas(plan.scenario) if plan.scenario.has_replicas else []:
@@ -95,8 +97,7 @@ class Replicas:
         return [task for task, its in enumerate(self.cluster.task_operator) if its in above]
 
     def _send_to_both(self, task: int, group: int) -> None:
-        both = (self.cluster.owner_of(group), self._standing[group].partition)
-        self.instances.route(task, group, both)
+        self.instances.route(task, group, self.targets(group))
 
     def task_added(self, task: int) -> None:
         """Have a new task send to replicas, too."""
@@ -106,6 +107,16 @@ class Replicas:
                 self._send_to_both(task, group)
 
     # -- what others ask
+
+    def of_group(self, group: int) -> tuple[int, ...]:
+        """Return the replica in step of a key group, if there is one."""
+        replica = self._standing.get(group)
+        return () if replica is None else (replica.partition,)
+
+    def targets(self, group: int) -> tuple[int, ...]:
+        """Return the instances to which outputs for the group go when nothing moves; none: to the owner alone."""
+        replica = self.of_group(group)
+        return (self.cluster.owner_of(group), *replica) if replica else ()
 
     def silent(self, partition: int) -> bool:
         """Return True if the partition is a replica that is in step: its owner sends what it keeps."""
@@ -164,6 +175,22 @@ class Replicas:
             self.instances.resend(replica.partition)
         self._decide(replica, Action.TAKE_OVER, "the host of the owner died")
 
+    def switch_over(self, group: int) -> None:
+        """Make the replica of a group the owner, and the owner the replica, while both live."""
+        replica, owner, now = self._standing[group], self.cluster.owner_of(group), self.state.clock.now_ns()
+        self._end(replica, SWITCHOVER, NEVER)
+        made = Replica(group, owner, self.cluster.host_of(owner), SWITCHOVER, now, from_ns=now)
+        self.all.append(made)
+        self._standing[group] = made
+        self.instances.own(replica.partition)
+        for task in self._tasks_above(group):
+            self._send_to_both(task, group)
+        self.state.plane.mute(owner, True)
+        self.state.plane.mute(replica.partition, False)
+        # The owner may not have come as far: outputs that it would have sent are kept here.
+        self.instances.resend(replica.partition)
+        self._decide(replica, Action.TAKE_OVER, "the group is to move there")
+
     def _end(self, replica: Replica, end: str, failed_ns: int) -> None:
         del self._standing[replica.group]
         replica.failed_ns = failed_ns
@@ -174,8 +201,8 @@ class Replicas:
         return max(int(row[1]) for row in self.state.recorder.rows["failures"] if row[0] == host)
 
     def _give_up(self, group: int, partition: int) -> None:
-        """Have upstream send to the owner alone, and end the other instance."""
-        self.instances.unroute(group)
+        """Have upstream send to the others alone, and end the instance."""
+        self.instances.unroute(group, partition)
         self.instances.retire(partition)
 
     def _decide(self, replica: Replica, action: Action, why: str, verdict: Verdict = Verdict.DONE) -> None:
@@ -222,7 +249,12 @@ class Replicas:
         owner = self.cluster.partition_task[self.cluster.owner_of(group)]
         own = self.cluster.task_host[owner]
         can = [host for host in self._hosts[group] if host != own and self.state.view.host_alive(host)]
+        if self._replicates_all:  # no host comes first: the one with the fewest instances does
+            can.sort(key=lambda host: (self._instances_on(host), host))
         return can[0] if can else None
+
+    def _instances_on(self, host: int) -> int:
+        return sum(task != NOWHERE and self.cluster.task_host[task] == host for task in self.cluster.partition_task)
 
     def missing(self, bound_for: Collection[int]) -> Iterator[tuple[int, int]]:
         """Yield (group, host) of the groups that have no replica, could have one, and are not in `bound_for`."""

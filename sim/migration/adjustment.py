@@ -165,7 +165,10 @@ class AdjustmentContext(Context):
         A task without a state that has failed does not: it lost what it had kept, and what it made that of may have
         been trimmed. That the old instance has it makes up for it only as long as it goes on.
         """
-        return self._plane.checkpoint_host(part.old) is not None and not self._services.has_failed_upstream(part)
+        holder = self._plane.checkpoint_host(part.old)
+        # With the target a failure would take the state and its only checkpoint.
+        apart = holder is not None and holder != self._cluster.task_host[part.target]
+        return apart and not self._services.has_failed_upstream(part)
 
     def take_checkpoint(self, part: Part) -> None:
         """Have a checkpoint of the old instance taken now; then `on_stored`, with the instance as note.
@@ -173,19 +176,20 @@ class AdjustmentContext(Context):
         Where one is under way already that one is announced in its place, and where no host can hold it the next.
         """
         self._runtime.announce(self._run, part.old)
-        host = self._host_of_next_checkpoint(part.old)
+        host = self._host_of_next_checkpoint(part.old, self._cluster.task_host[part.target])
         if host != NO_HOST:
             self._plane.checkpoint(part.old, host)
 
-    def _host_of_next_checkpoint(self, partition: int) -> int:
+    def _host_of_next_checkpoint(self, partition: int, target: int) -> int:
+        """Return the planned host, or that of the newest one, or another; not the target where there is another."""
         if self._state.plan.scenario.fault_tolerance.store == "remote":
             return REMOTE
         cluster = self._cluster
         own = cluster.host_of(partition)
         for host in (cluster.planned_checkpoint_host[partition], self._plane.checkpoint_host(partition)):
-            if host is not None and host not in (own, REMOTE) and cluster.trusted[host]:
+            if host is not None and host not in (own, target, REMOTE) and cluster.trusted[host]:
                 return host
-        chosen = self._services.checkpoint_hosts.choose(partition)
+        chosen = self._services.checkpoint_hosts.choose(partition, target)
         if chosen != NO_HOST:
             self._state.plan_checkpoint_host(partition, chosen)  # tells the plane, too
         return chosen

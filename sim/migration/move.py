@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar
 
+from models.scenario.job import Operator
 from sim.clock import MESSAGE, channel
 from sim.control.catch_up import CatchUps
 from sim.control.instances import Instances
@@ -87,6 +88,7 @@ class MigrationRun(ProtocolRun[Move]):
     directed: bool = False  # the periodic checkpoints of the old instance go to the target
     planned_before: int | None = None  # where they went before that
     handing_down: bool = False  # the old instance hands down its state as soon as the new one is live
+    drained: bool = False  # the state of the old instance is on its way, without a checkpoint
     resend: bool = False  # downstream lost outputs of the old instance while the new one was silent
     loading: bool = False  # the target is fetching the checkpoint from the remote store
     loaded: bool = False  # the checkpoint is in the memory of the target
@@ -171,8 +173,15 @@ class MoveContext(Context):
         return [sender for sender in self._plane.senders(partition) if self._cluster.partition_task[sender] == self.me]
 
     def route(self, *instances: int) -> None:
-        """Send outputs for the group that depart from now on to these instances."""
-        self._instances.route(self.me, self._run.move.group, instances)
+        """Send outputs for the group that depart from now on to these instances, and to a replica of the group."""
+        replica = self._services.replicas.of_group(self._run.move.group)
+        self._instances.route(self.me, self._run.move.group, (*instances, *replica))
+
+    def keep_too(self) -> None:
+        """Keep for the new instance all that is kept here for the old one."""
+        move = self._run.move
+        for sender in self._own_senders(move.old):
+            self._plane.copy_kept(sender, move.old, move.new)
 
     # -- the receiving side
 
@@ -209,6 +218,27 @@ class MoveContext(Context):
         if self._run.handing_down:
             self._hand_down()
 
+    def read_state(self, then: str) -> None:
+        """Read the state that `send_state` has sent, and send itself a message.
+
+        If the host that sent it is dead by then, no message comes: the run is called off when that is detected.
+        """
+        run, message = self._run, Message(self._run.number, then, self.me, self.me)
+
+        def read() -> None:
+            if self._plane.checkpoint_host(run.move.new) is not None:
+                self._runtime.deliver(message)
+
+        self._occupy(self._operator.deserialise_bytes_per_s, read)
+
+    def take_over(self) -> None:
+        """Make the new instance the owner, and end the old one, whose state and outputs it has."""
+        move = self._run.move
+        self._instances.own(move.new)
+        self._instances.retire(move.old)
+        self._services.catch_ups.moved(move.source, move.target)
+        self.done(Fact.HOLDS)
+
     def unmute(self) -> None:
         """Let the new instance answer from now on.
 
@@ -230,6 +260,33 @@ class MoveContext(Context):
         super().release(self._run.move.new if partition is None else partition)
 
     # -- the side that lets go
+
+    def send_state(self, kind: str, last: bool = True) -> None:
+        """Write the state of the old instance, to which nothing comes, and send it to the target with a message.
+
+        If this is the `last` that it does, it answers no more: it gets watermarks until it ends, but what windows emit
+        from now on is up to the new one.
+        """
+        run, move = self._run, self._run.move
+        run.drained = True
+        if last:
+            self._plane.mute(move.old, True)
+        self._plane.hand_down(move.old, move.new)
+        message = Message(run.number, kind, self.me, move.target, bytes=self._plane.checkpoint_bytes(move.new))
+        rate = self._operator.serialise_bytes_per_s
+        self._occupy(rate, lambda: None if run.over else self._runtime.send(message, turn=False))
+
+    @property
+    def _operator(self) -> Operator:
+        return self._state.plan.operators[self._run.move.operator].description
+
+    def _occupy(self, bytes_per_s: float | None, then: Callable[[], None]) -> None:
+        """Occupy the task for as long as the state that is handed down takes at a speed; then go on."""
+        size = self._plane.checkpoint_bytes(self._run.move.new)
+        if bytes_per_s is None or not size or self._operator.service is None:
+            then()
+        else:
+            self._state.work(self.me, max(1, round(size * _NS / bytes_per_s)), then)
 
     def to_checkpoint(self) -> None:
         """Make the state of the old instance the stored checkpoint of the new one, which becomes the owner.

@@ -12,7 +12,7 @@ from models.units import to_ns
 from sim.clock import Process
 from sim.control.catch_up import CatchUps
 from sim.control.instances import Instances
-from sim.control.replicas import REPLICATE, Replicas
+from sim.control.replicas import REPLICATE, SWITCHOVER, Replicas
 from sim.control.run_state import RunState
 from sim.control.slots import Slots
 from sim.data_plane import REMOTE
@@ -20,7 +20,8 @@ from sim.migration.coordinator import RunCoordinator
 from sim.migration.move import MigrationRun, Move, MoveProtocol, MoveRequest, MoveServices
 from sim.migration.protocol import PlanKind
 from sim.migration.protocols import PROTOCOLS
-from sim.migration.protocols.replicate import Replicate
+from sim.migration.protocols.pause_drain_resume import PauseDrainResume
+from sim.migration.protocols.replicate import Replicate, ReplicateWithoutCheckpoints
 
 
 class Migrations(PlanKind[MoveRequest]):
@@ -42,7 +43,9 @@ class Migrations(PlanKind[MoveRequest]):
         self.state, self.cluster, self.coordinator = state, state.cluster, coordinator
         self.instances, self.replicas, self.catch_ups, self.slots = instances, replicas, catch_ups, slots
         self.services = MoveServices(state, instances, replicas, catch_ups)
-        self.protocols: dict[str, type[MoveProtocol]] = {**PROTOCOLS, REPLICATE: Replicate}
+        history = state.plan.history is not None
+        replicate = ReplicateWithoutCheckpoints if history else Replicate
+        self.protocols: dict[str, type[MoveProtocol]] = {**PROTOCOLS, REPLICATE: replicate}
         self.runs: list[MigrationRun] = []
         self.open: dict[int, MigrationRun] = {}  # group -> its run
         self._by_new: dict[int, MigrationRun] = {}  # instance -> the run that made it
@@ -60,7 +63,7 @@ class Migrations(PlanKind[MoveRequest]):
         plan = self.state.plan
         operator = [operator.name for operator in plan.operators].index(event.operator)
         group = plan.first_partition[operator] + event.key_group
-        self.request(group, plan.host_names.index(event.host), event.protocol)
+        self.request(group, plan.host_names.index(event.host), plan.scenario.protocol_of(event))
 
     # -- requests
 
@@ -115,12 +118,16 @@ class Migrations(PlanKind[MoveRequest]):
         return room
 
     def begin(self, request: MoveRequest) -> MigrationRun | None:
-        """Return the run, with a new instance at the target; None where the move is refused."""
+        """Return the run, with a new instance at the target; None if the move is refused, or done at once."""
         reason = self._against(request)
         if reason:
             self._refuse(request.group, request.host, reason)
             return None
         state, cluster, old = self.state, self.cluster, self.cluster.owner_of(request.group)
+        replica = self.replicas.beside(old)
+        if replica is not None and cluster.host_of(replica) == request.host:
+            self._switch_over(request, old, replica)
+            return None
         operator = cluster.partition_operator[old]
         target = self.instances.task_on(operator, request.host)
         new = self.instances.add(request.group, target)
@@ -145,6 +152,16 @@ class Migrations(PlanKind[MoveRequest]):
         self.runs.append(run)
         self._by_new[new] = run
         return run
+
+    def _switch_over(self, request: MoveRequest, old: int, replica: int) -> None:
+        """Have the replica at the target be the owner at once, and the owner be the replica."""
+        task, operator = self.cluster.partition_task, self.cluster.partition_operator[old]
+        self.replicas.switch_over(request.group)
+        move = Move(operator, request.group, old, replica, task[old], task[replica], ())
+        run = MigrationRun(SWITCHOVER, PauseDrainResume, move, self, request.requested_ns, request.cause)
+        run.over, run.completed_ns, run.worst_ns = True, self.state.clock.now_ns(), NEVER
+        self.runs.append(run)
+        self.slots.note_freed()
 
     def started(self, run: MigrationRun) -> None:
         """Note that the group is moving, or gets a replica."""
@@ -180,8 +197,7 @@ class Migrations(PlanKind[MoveRequest]):
         if run.name == REPLICATE:
             self._keep_both(run)
         else:
-            for task in self._senders_now(run):
-                self.instances.route(task, run.move.group, ())
+            self._route_to_owner(run)
             self.on_end(run)
         self.catch_ups.has_taken(run.move.target)
         self.slots.note_freed()
@@ -197,8 +213,11 @@ class Migrations(PlanKind[MoveRequest]):
         if run.directed:
             self.state.plan_checkpoint_host(run.move.old, run.planned_before)
 
-    def _senders_now(self, run: MigrationRun) -> list[int]:
-        return [task for task in run.move.upstream if self.cluster.task_alive[task]]
+    def _route_to_owner(self, run: MigrationRun) -> None:
+        """Have upstream send to the owner, and to the replica that the group may have beside it."""
+        for task in run.move.upstream:
+            if self.cluster.task_alive[task]:
+                self.instances.route(task, run.move.group, self.replicas.targets(run.move.group))
 
     def _is_down(self, group: int) -> bool:
         """Return whether the group, or a partition that may send to it, is known to have no state now."""
@@ -261,8 +280,7 @@ class Migrations(PlanKind[MoveRequest]):
         # First owner and routes, so that nothing new goes to the instance that ends. Then the outputs that are kept for
         # it, which senders forget once it is retired.
         self.instances.own(stays)
-        for task in self._senders_now(run):
-            self.instances.route(task, move.group, ())
+        self._route_to_owner(run)
         for sender in plane.senders(other):
             plane.copy_kept(sender, other, stays)
         if not cluster.retired(other):
@@ -270,8 +288,9 @@ class Migrations(PlanKind[MoveRequest]):
         if run.frozen and stays == move.old:  # also if it died: the last message to a dead task may have frozen it
             plane.freeze(stays, False)
         plane.unhold(move.target, move.new)
-        if stays == move.new:
-            self._go_on(move)
+        plane.unhold(move.source, move.old)
+        if stays == move.new or run.drained:
+            self._go_on(move, stays)
         # Upstream may have sent to the other instance alone. A partition that is down replays when it is restored.
         if live[stays]:
             for sender in plane.senders(stays):
@@ -282,15 +301,14 @@ class Migrations(PlanKind[MoveRequest]):
             self.catch_ups.has_taken(move.target)
         self.slots.note_freed()
 
-    def _go_on(self, move: Move) -> None:
-        """Let the new instance answer, and send the outputs that it kept while it was silent."""
+    def _go_on(self, move: Move, stays: int) -> None:
+        """Let the instance that stays answer, and send the outputs that it kept while it was silent."""
         plane, live = self.state.plane, self.cluster.partition_live
-        plane.mute(move.new, False)
-        if not live[move.new]:
-            if self.cluster.task_alive[move.target]:
-                self._warm(move)
-            return
-        self.instances.resend(move.new)
+        plane.mute(stays, False)
+        if live[stays]:
+            self.instances.resend(stays)
+        elif stays == move.new and self.cluster.task_alive[move.target]:
+            self._warm(move)
 
     def _warm(self, move: Move) -> None:
         """Start the new instance from the state that the old one has handed down."""

@@ -53,6 +53,7 @@ class Message(NamedTuple):
     to: int
     note: object = None
     parcels: tuple[Parcel, ...] = ()  # that come with it
+    bytes: int = 0  # of a state that comes with it
 
 
 P = TypeVar("P", bound=Plan)

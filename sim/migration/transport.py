@@ -75,7 +75,7 @@ class ProtocolRuntime:
             if channels:
                 self._aligning[_alike(message)] = token
         self._sent[token] = message
-        size = sum(parcel.bytes for parcel in message.parcels)
+        size = message.bytes + sum(parcel.bytes for parcel in message.parcels)
         self.state.plane.send(message.sender, message.to, token, turn, size_bytes=size, channels=channels)
 
     def after_backlog(self, message: Message) -> None:

@@ -65,6 +65,8 @@ class GroupInstances(Channels):
             new.install(source)
             if self.trimming:
                 self.trimming.begin_again(new)
+            if self.plan.history:
+                new.checkpoint = None  # nobody would restore from it
 
     def hand_down(self, instance: int, successor: int) -> bool:
         """Make the state of an instance the stored checkpoint of another one, held by its host."""
@@ -114,6 +116,8 @@ class GroupInstances(Channels):
         old = self._numbered[partition]
         old.live = old.saving = old.announced = False
         old.retired = True
+        if self.plan.history:
+            old.checkpoint = None  # a state that was sent here and not installed
         for visit in old.held:
             self.drop(visit, old.task, "moved")
         old.held = []

@@ -8,7 +8,7 @@ to the data plane: receivers drop them by their ids where `RunPlan.drops_duplica
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from sim.control.cluster import LostPartition
@@ -34,6 +34,13 @@ class RecoveryMethod(ABC):
     def rolled_back(self, losses: Sequence[LostPartition]) -> Sequence[int]:
         """Return the live tasks that are killed, and whose partitions are lost as well, when these are."""
         return []
+
+    def checkpoints_lost(self, partitions: Iterable[int]) -> None:  # noqa: B027 - a question that most need not answer
+        """Note that the newest checkpoints of these partitions were on a host whose failure is detected now."""
+
+    def restarts(self, failed_ns: int) -> int:
+        """Return how many times what is lost with a host that failed then is started before it is restored."""
+        return 1
 
     def host_for(self, partition: int) -> Choice:
         """Return the host that takes a lost partition, and why."""

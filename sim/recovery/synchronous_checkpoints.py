@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from models.scenario.events import Rescale
+from models.units import to_ns
 from sim.control.cluster import LostPartition
 from sim.control.host_choice import Choice, HostChoice
 from sim.control.replicas import Replicas
@@ -19,6 +21,9 @@ class SynchronousCheckpoints(RestoreFromCheckpoint):
     else, with all key groups of its task, the one that holds the checkpoint of the first, or the one with the fewest
     key groups. State: the checkpoint. Replayed: what checkpoints and sources keep. Dropped downstream: outputs that
     come a second time.
+
+    A job that was rescaled after its last round of checkpoints goes back to the tasks that it had then, and is rescaled
+    again: it is started twice. Simplified: its key groups come back where they are after the rescaling.
     """
 
     def __init__(self, state: StateOn[InstancePlane], hosts: HostChoice, replicas: Replicas) -> None:
@@ -28,6 +33,18 @@ class SynchronousCheckpoints(RestoreFromCheckpoint):
     def rolled_back(self, losses: Sequence[LostPartition]) -> Sequence[int]:
         """Return all tasks that are alive."""
         return [task for task, alive in enumerate(self.cluster.task_alive) if alive]
+
+    def restarts(self, failed_ns: int) -> int:
+        """Return 2 if the job was rescaled between the last round of checkpoints and the failure, else 1."""
+        scenario = self.state.plan.scenario
+        round_ns = failed_ns - failed_ns % to_ns(scenario.fault_tolerance.interval_s)
+        tasks = {name: operator.parallelism for name, operator in scenario.operators.items()}
+        events = [event for event in scenario.events.values() if isinstance(event, Rescale)]
+        for event in sorted(events, key=lambda one: one.at_s):
+            if round_ns <= to_ns(event.at_s) <= failed_ns and event.parallelism != tasks[event.operator]:
+                return 2
+            tasks[event.operator] = event.parallelism
+        return 1
 
     def host_for(self, partition: int) -> Choice:
         """Leave a partition where it was, if that host has not failed; else keep the key groups of a task together."""

@@ -14,6 +14,7 @@ from models.scenario.events import ADJUSTMENT, Rescale
 from models.topology import layout
 from models.units import to_ns
 from sim.clock import Process
+from sim.control.adjacent_tasks import AdjacentTasks
 from sim.control.cluster import Cluster
 from sim.control.failures import Failures
 from sim.control.recoveries import Recoveries
@@ -129,6 +130,7 @@ class Rescaling:
     def __init__(self, state: StateOn[Plane], migrations: Migrations, adjustments: Adjustments, slots: Slots) -> None:
         self.state, self.cluster, self.plan, self.migrations = state, state.cluster, state.plan, migrations
         self.adjustments, self.slots = adjustments, slots
+        self._adjacent = AdjacentTasks(state)
         self._changes: list[_Change] = []
         self._seats: list[list[int]] = [[] for _ in self.plan.operators]
         for task, operator in enumerate(self.cluster.task_operator):
@@ -144,7 +146,7 @@ class Rescaling:
         """Rescale at the instant of an event of the scenario."""
         yield self.state.clock.sleep(to_ns(event.at_s))
         operator = [operator.name for operator in self.plan.operators].index(event.operator)
-        self.rescale(operator, event.parallelism, event.protocol)
+        self.rescale(operator, event.parallelism, self.plan.scenario.protocol_of(event))
 
     def rescale(self, operator: int, parallelism: int, protocol: str, why: str = "it is asked for") -> None:
         """Give key group k to task k modulo the new number; request moves of those that are elsewhere, at once.
@@ -177,9 +179,10 @@ class Rescaling:
     def _new_seats(self, operator: int, parallelism: int) -> list[int]:
         """Return the hosts of the tasks: tasks stay, new ones and those of lost hosts go where the operator has fewest.
 
-        Ties go to the host with the fewest tasks of all operators, then to the first.
+        Of these, hosts come last whose failure would then take too many adjacent tasks; ties go to the host with the
+        fewest tasks of all operators, then to the first.
         """
-        cluster, seats = self.cluster, list[int]()
+        cluster, seats, avoided = self.cluster, list[int](), self._adjacent.too_many(operator)
         for k in range(parallelism):
             old = self._seats[operator][k] if k < len(self._seats[operator]) else None
             if old is not None and cluster.accepts_work(old):
@@ -191,7 +194,11 @@ class Rescaling:
             choice = [host for host in choice if self.slots.has_room(operator, host)] or choice
             taken = [*seats, *others]
             on = self.state.view.tasks_on
-            seats.append(min(choice, key=lambda host: (taken.count(host), len(on(host)), host)))
+            seats.append(min(choice, key=lambda host: (taken.count(host), host in avoided, len(on(host)), host)))
+            if seats[-1] in avoided:
+                name, host = self.plan.operators[operator].name, self.plan.host_names[seats[-1]]
+                why = f"no other host has room, although {avoided[seats[-1]]}"
+                self.state.decide(Action.RESCALE, name, why, target=host)
         return seats
 
     def rows(self) -> list[tuple[int, ...]]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from lab.breaking import protocol
 from lab.stops import Fact, StopAndGo, StopContext
+from sim.migration.move import Fact as Owns
 from sim.migration.move import MoveContext
 from sim.migration.protocol import Message
 from sim.migration.protocols.cpa import CPA
 from sim.migration.protocols.cpal import CPAL
 from sim.migration.protocols.direct import Direct
+from sim.migration.protocols.pause_drain_resume import PauseDrainResume
 
 # -- CPA
 
@@ -229,3 +231,51 @@ class OneStandsForAll(StopAndGo):
             ctx.goes_on()
             ctx.done(Fact.RUNS)
         self._heard.setdefault("gone", set())
+
+
+# -- pause, drain, resume
+
+
+@protocol("pause_drain_resume", "the state is sent after the first drain")
+class OneDrainSuffices(PauseDrainResume):
+    def on_drain(self, ctx: MoveContext, message: Message) -> None:
+        if self.first("drain"):
+            self.all_in("drain", message.sender, ())
+            self.send_state(ctx)
+
+
+@protocol("pause_drain_resume", "drain does not wait its turn")
+class DrainAhead(PauseDrainResume):
+    def on_move(self, ctx: MoveContext, message: Message) -> None:
+        ctx.pauses()
+        ctx.keep_too()
+        ctx.route(self.move.new)
+        ctx.send(self.move.source, "drain")
+
+
+@protocol("pause_drain_resume", "drain comes before the redirect")
+class DrainFirst(PauseDrainResume):
+    def on_move(self, ctx: MoveContext, message: Message) -> None:
+        ctx.pauses()
+        ctx.keep_too()
+        ctx.send(self.move.source, "drain", turn=True)
+        ctx.after_backlog("redirect")
+
+    def on_redirect(self, ctx: MoveContext, message: Message) -> None:
+        ctx.route(self.move.new)
+
+
+@protocol("pause_drain_resume", "the history of the old instance is not kept for the new one")
+class WithoutTheHistory(PauseDrainResume):
+    def on_move(self, ctx: MoveContext, message: Message) -> None:
+        ctx.pauses()
+        ctx.route(self.move.new)
+        ctx.send(self.move.source, "drain", turn=True)
+
+
+@protocol("pause_drain_resume", "the old instance stays the owner")
+class NeverOwns(PauseDrainResume):
+    def on_read(self, ctx: MoveContext, message: Message) -> None:
+        ctx.install()
+        ctx.done(Owns.HOLDS)
+        ctx.after_backlog("caught_up")

@@ -9,9 +9,12 @@ from random import Random
 from lab.job import Job, random_job
 from lab.schedule import REPAIRS, ROLES, Ask, Crash, Schedule
 from lab.shapes import CHAIN, SHAPES
+from models.scenario.events import WITHOUT_CHECKPOINTS
 from sim.control.replicas import REPLICATE
 from sim.migration.protocols import REBALANCE_PROTOCOLS
 
+METHODS_WITHOUT = ("upstream-backup", "source-backup", "active-replication")
+"""Methods that take no checkpoints, by turns for the protocol of moves beside them."""
 Draw = Callable[[str, int], Schedule]  # of a protocol and a seed
 EARLY = (0, 1, 2, 5)  # how often a rebalance sends INIT again while an answer may still come
 
@@ -96,6 +99,8 @@ def draw_of(shape: str) -> Draw:
 def _schedule(draw: Random, protocol: str, seed: int, aim: Campaign, job: Job) -> Schedule:
     """Return the rest of a schedule: moves, crashes and checkpoints."""
     job = replace(job, replicated=protocol == REPLICATE, works=protocol in REBALANCE_PROTOCOLS and seed % 3 == 0)
+    if protocol == WITHOUT_CHECKPOINTS:
+        job = replace(job, method=METHODS_WITHOUT[seed % len(METHODS_WITHOUT)], store="remote")
     groups = job.groups * len(job.stateful)
 
     def ask() -> Ask:
@@ -114,6 +119,8 @@ def _schedule(draw: Random, protocol: str, seed: int, aim: Campaign, job: Job) -
         Crash(draw.choice(aim.roles), draw.randrange(4), round(draw.choice(aim.after) * pace), draw.choice([*REPAIRS]))
         for _ in range(draw.choice(aim.crashes))
     ]
+    if job.method == "active-replication":
+        crashes = crashes[:1]  # a second one may take both instances
     late = [draw.randrange(1, 9) if draw.random() < aim.meanwhile else 0 for _ in range(draw.choice(aim.saves))]
     early = Random(f"early {protocol} {seed}").choice(EARLY) if protocol in REBALANCE_PROTOCOLS else 0
     return Schedule(protocol, seed, job, tuple(moves), tuple(crashes), (0, *late), early=early)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from lab.coverage import Coverage
@@ -20,6 +20,7 @@ from lab.laboratory import Laboratory
 from lab.schedule import Ask, Runner, Schedule, Tamper
 from lab.scheduler import Chooser, Listed, Place, Step, in_order
 from lab.shapes import CHAIN
+from models.scenario.events import WITHOUT_CHECKPOINTS
 from sim.clock import HOST_RECEIVER
 
 EVERYTHING = -1  # in place of the one task that a step touches
@@ -258,7 +259,9 @@ def tiny(protocol: str, sources: int, tuples: int, meanwhile: bool = False, shap
     With `meanwhile` a checkpoint is due during the move.
     """
     job = Job(seed=1, sources=sources, stages=1, groups=1, tuples=tuples, hosts=4, shape=shape)
-    group, to_checkpoint_host = len(job.movable) - 1, protocol not in ("direct", "lazy_move")
+    if protocol == WITHOUT_CHECKPOINTS:
+        job = replace(job, method="upstream-backup", store="remote")
+    group, to_checkpoint_host = len(job.movable) - 1, protocol not in ("direct", "lazy_move", WITHOUT_CHECKPOINTS)
     host = 3 if shape == CHAIN else _away_from(job, group)
     target = Ask(group=group, host=host, to_checkpoint_host=to_checkpoint_host, after=1)
     return Schedule(protocol, 0, job, (target,), (), (0, 1) if meanwhile else (0,))

@@ -68,6 +68,11 @@ class AppliedOnce(Invariant):
         ]
 
 
+def _reads_sources_alone(seen: Seen, partition: Partition) -> bool:
+    plan = seen.lab.plan
+    return all(plan.operators[above].is_source for above in plan.dataflow.predecessors(partition.operator.index))
+
+
 class Covered(Invariant):
     """Tuples emitted for a group are in its stored checkpoint or kept upstream: its owner may die now.
 
@@ -85,7 +90,7 @@ class Covered(Invariant):
         has = {
             owner.group.number: stored(owner)
             for owner in seen.owners()
-            if not sources_replay or all(sender.operator.is_source for sender in owner.senders)
+            if not sources_replay or _reads_sources_alone(seen, owner)
         }
         for partition in seen.plane.instances():
             for receiver, rows in partition.kept.items():

@@ -116,7 +116,7 @@ def scenario_of(job: Job) -> Scenario:
         raw["fault_tolerance"]["replicas"] = _replicas(job, _read(raw))
     else:  # one move, never made: in such a run ids are kept
         first = {"operator": job.movable[0], "key_group": 0}
-        raw["events"] = {"move": {"kind": "migrate", "at": "1 s", **first, "host": "h-0", "protocol": "cpa"}}
+        raw["events"] = {"move": {"kind": "migrate", "at": "1 s", **first, "host": "h-0"}}
     return _read(raw)
 
 

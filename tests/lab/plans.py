@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from lab.stops import StopAndGo
+from models.scenario.events import WITHOUT_CHECKPOINTS
 from sim.control.replicas import REPLICATE
 from sim.migration.protocol import Protocol
 from sim.migration.protocols import PROTOCOLS, REBALANCE_PROTOCOLS
@@ -72,6 +73,15 @@ class Moves(Subject):
             "downstream": _downstream(lab, move.operator),
             "checkpoint host": set() if checkpoint_host is None or checkpoint_host < 0 else {checkpoint_host},
         }
+
+
+class MovesWithoutCheckpoints(Moves):
+    """A key group that moves where no checkpoints are taken: nobody holds one."""
+
+    roles = ("old owner", "new owner", "upstream", "downstream")
+
+    def role(self, drawn: str) -> str:
+        return "upstream" if drawn == "checkpoint host" else drawn
 
 
 class Replicated(Moves):
@@ -165,6 +175,7 @@ def _downstream(lab: Any, operator: int) -> set[int]:
 
 SUBJECTS: dict[str, Subject] = {
     **dict.fromkeys(PROTOCOLS, Moves()),
+    WITHOUT_CHECKPOINTS: MovesWithoutCheckpoints(),
     REPLICATE: Replicated(),
     "stop_and_go": Stopped(),
     **{name: Rebalanced() for name, one in REBALANCE_PROTOCOLS.items() if one.saves},  # of DSM: `lab.storm`

@@ -28,6 +28,7 @@ RARE = {
     "cpal": (234, 276, 411, 473, 942),
     "cpal_caught_up": (216, 227, 335, 382, 898),
     "lazy_move": (245,),
+    "pause_drain_resume": (279, 582),
 }
 """Those of the first 1,000 that meet what the first of all do not."""
 MORE = (*range(SEEDS, 2_070), *range(10_000, 30_700))

@@ -211,8 +211,11 @@ def _faults(control: Control, made: RunRecords, end_ns: int) -> list[str]:
         live = [partition for partition in cluster.instances_of(group) if cluster.partition_live[partition]]
         if group in control.migrations.open:
             continue  # a young move, or it has been named above
-        if live != [cluster.owner_of(group)]:
-            found.append(f"key group {group}: {live} are live, {cluster.owner_of(group)} is the owner")
+        owner, replica = cluster.owner_of(group), list(control.replicas.of_group(group))
+        if sorted(live) != sorted([owner, *replica]):
+            found.append(f"key group {group}: {live} are live, {owner} is the owner, {replica} its replica")
+        if replica and cluster.host_of(owner) == cluster.host_of(replica[0]):
+            found.append(f"key group {group}: the replica is on the host of the owner")
     return found
 
 

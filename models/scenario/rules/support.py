@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from models import units
 from models.errors import NO_VALUE, InputFault
-from models.scenario.events import ADJUSTMENT, PROTOCOLS, Migrate, Rebalance, Rescale
+from models.scenario.events import ADJUSTMENT, PROTOCOLS, WITHOUT_CHECKPOINTS, Migrate, Rebalance, Rescale
 from models.scenario.job import Operator
 from models.scenario.scenario import Scenario
 from models.topology import layout
@@ -40,6 +40,8 @@ def not_simulated(scenario: Scenario) -> list[InputFault]:
     elif scenario.elasticity.policy != "none":
         found += _of_protocol("elasticity.protocol", scenario.elasticity.protocol)
         found += _beside_moves(scenario, "elasticity.policy", scenario.elasticity.policy)
+        if scenario.elasticity.protocol == WITHOUT_CHECKPOINTS:
+            found.append(("elasticity.protocol", WITHOUT_CHECKPOINTS, "with checkpoints direct and others are"))
     for name, event in scenario.events.items():
         if isinstance(event, (Migrate, Rescale)):
             found += _of_migration(scenario, name, event)
@@ -54,12 +56,19 @@ def not_simulated(scenario: Scenario) -> list[InputFault]:
 
 def _of_migration(scenario: Scenario, name: str, event: Migrate | Rescale) -> list[tuple[str, object, str]]:
     """Return (path, value, hint) of an event that moves key groups in a way that is not simulated."""
-    here = path_text(("events", name))
-    if isinstance(event, Rescale) and event.protocol == ADJUSTMENT:
-        found = _beside_adjustments(scenario, f"{here}.protocol", event.protocol)
+    here, protocol = path_text(("events", name)), scenario.protocol_of(event)
+    history = scenario.fault_tolerance.kept_history is not None
+    if isinstance(event, Rescale) and protocol == ADJUSTMENT:
+        found = _beside_adjustments(scenario, f"{here}.protocol", protocol)
+    elif history and protocol != WITHOUT_CHECKPOINTS:
+        found = [(f"{here}.protocol", protocol, f"where no checkpoints are taken {WITHOUT_CHECKPOINTS} is")]
+    elif history:
+        found = []
     else:
-        found = _of_protocol(f"{here}.protocol", event.protocol)
+        found = _of_protocol(f"{here}.protocol", protocol)
         found += _beside_moves(scenario, f"{here}.kind", event.kind)
+        if protocol == WITHOUT_CHECKPOINTS:
+            found.append((f"{here}.protocol", protocol, "with checkpoints direct and others are"))
     operator = scenario.operators.get(event.operator)
     if operator is not None and operator.kind not in ("aggregate", "join"):
         hint = f"key groups of an aggregate or a join move, not of a {operator.kind}"
@@ -146,7 +155,8 @@ def _of_rescaling(scenario: Scenario, name: str, event: Rescale) -> list[tuple[s
 def _beside_moves(scenario: Scenario, path: str, what: str) -> list[tuple[str, object, str]]:
     """Return the faults beside moves: a protocol moves only what upstream keeps and what a checkpoint has."""
     found, tolerance = list[tuple[str, object, str]](), scenario.fault_tolerance
-    if tolerance.method not in ("checkpoint", "state-management") or tolerance.guarantee == "at-most-once":
+    methods = ("checkpoint", "state-management", "synchronous-checkpoints")
+    if tolerance.method not in methods or tolerance.guarantee == "at-most-once":
         hint = "with fault_tolerance.method = checkpoint, at least once, it is: upstream keeps what is sent again"
         found.append((path, what, hint))
     return found
@@ -216,7 +226,7 @@ def _of_replicas(scenario: Scenario) -> list[tuple[str, object, str]]:
     if scenario.fault_tolerance.maintenance is not None:
         found.append(("fault_tolerance.maintenance", NO_VALUE, "without active replicas it is"))
     for name, event in scenario.events.items():
-        if isinstance(event, (Migrate, Rescale)):
+        if isinstance(event, (Migrate, Rescale)) and not scenario.fault_tolerance.replicates_all:
             found.append((path_text(("events", name, "kind")), event.kind, "without active replicas it is"))
     for name, replica in scenario.fault_tolerance.replicas.items():
         operator = scenario.operators.get(replica.operator)

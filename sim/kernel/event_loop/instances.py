@@ -8,6 +8,7 @@ from sim.kernel.event_loop.buffers import (
     CHUNK,
     append_log,
     cut_log,
+    forget_handed,
     forget_live,
     forget_stored,
     keep,
@@ -115,6 +116,8 @@ def retire(state: State, partition: int) -> None:
         o = state.partitions[other]
         if o.adopted_from == partition:  # what upstream forgot since was for both
             o.trimmed = max(o.trimmed, min(u.trimmed, o.adopted_count))
+    if state.extended and state.options.history > 0 and u.stored:  # a state that was sent here and not installed
+        _forget_sent(state, partition)
     u.incarnation += 1
     held = u.held_head
     u.held_head = u.held_tail = NONE
@@ -203,6 +206,16 @@ def adopt(state: State, instance: int, partition: int) -> None:
     b.new_kept_bytes = 0
     if state.extended and state.options.trims:
         begin_again(state, instance)
+    if state.extended and state.options.history > 0:  # nobody would restore from it
+        _forget_sent(state, instance)
+
+
+@kernel
+def _forget_sent(state: State, instance: int) -> None:
+    """Forget the state that was handed down to an instance, as if it had no stored checkpoint."""
+    forget_stored(state, instance)
+    if state.partitions[instance].stored_from != NONE:
+        forget_handed(state, instance)
 
 
 @allocating

@@ -15,6 +15,7 @@ from sim.migration.protocols.dcr import DCR
 from sim.migration.protocols.direct import Direct
 from sim.migration.protocols.dsm import DSM
 from sim.migration.protocols.lazy_move import LazyMove
+from sim.migration.protocols.pause_drain_resume import PauseDrainResume
 from sim.migration.rebalance import RebalanceProtocol
 
 PROTOCOLS: dict[str, type[MoveProtocol]] = {
@@ -23,5 +24,6 @@ PROTOCOLS: dict[str, type[MoveProtocol]] = {
     "cpal": CPAL,
     "cpal_caught_up": CaughtUpCPAL,
     "lazy_move": LazyMove,
+    "pause_drain_resume": PauseDrainResume,
 }
 REBALANCE_PROTOCOLS: dict[str, type[RebalanceProtocol]] = {"dsm": DSM, "dcr": DCR, "ccr": CCR}
