@@ -494,8 +494,15 @@ def test_a_sweep_value_that_makes_an_impossible_scenario_is_a_fault() -> None:
 
 # changes, the paths that are not simulated yet
 LATER: list[tuple[dict[str, object], list[str]]] = [
-    ({"fault_tolerance": {"method": "active-replication"}, "events/move": MIGRATE}, ["events.move.kind"] * 2),
-    ({"fault_tolerance": {"method": "source-backup"}, "events/move": MIGRATE}, ["events.move.kind"]),
+    (
+        {"fault_tolerance": {"method": "active-replication"}, "events/move": MIGRATE | {"protocol": "cpa"}},
+        ["events.move.protocol"],
+    ),
+    (
+        {"fault_tolerance": {"method": "source-backup"}, "events/move": MIGRATE | {"protocol": "direct"}},
+        ["events.move.protocol"],
+    ),
+    ({"events/move": MIGRATE | {"protocol": "pause_drain_resume"}}, ["events.move.protocol"]),
     ({"fault_tolerance": ACKER | {"acker": {"acks": "covered"}}}, ["fault_tolerance.acker.acks"]),
     ({"fault_tolerance": ACKER, "operators/count/buffer": 5}, ["operators.count.buffer"]),
     ({"fault_tolerance": ACKER, "events/move": MIGRATE}, ["events.move.kind"]),
