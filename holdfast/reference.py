@@ -25,6 +25,7 @@ from models import display, units
 from models.fleet import records as fleet_records
 from models.records.tables import HISTOGRAM_TABLES, TABLES, RunRecords, table
 from models.scenario.file_keys import dimension_of, entry_of, fields_of, models_in, options, tag_of_model
+from models.schema_types import meanings
 from scenarios.runs.store import DERIVED, OF_HISTOGRAMS, RAW, STORED, write_run
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
@@ -124,8 +125,10 @@ def _section(title: str, model: type[BaseModel]) -> str:
     if not fields_of(model):
         return "\n".join(lines)
     lines += ["| key | type | default | meaning |", "|---|---|---|---|"]
-    for key, field in fields_of(model).items():
-        meaning = _paragraph(field.description or _tag_meaning(field))
+    said = meanings(model)
+    for name, field in model.model_fields.items():
+        key = field.alias or name
+        meaning = _paragraph(said.get(name) or _tag_meaning(field))
         # The key that selects the model has a default in the class, but a file has to state it.
         must_be_said = title.endswith(f'{key} = "{(tag_of_model(model) or ("", ""))[1]}"')
         default = "(required)" if must_be_said else _default_text(field)
