@@ -151,5 +151,41 @@ def _table(schema: Any, fields: Sequence[Field], part: Mapping[str, np.ndarray |
         values = part[field.name]
         # -1 stands for an instant that never came: in a file a null, which no reader takes for a time.
         mask = np.asarray(values) == NEVER if field.never else None
-        columns.append(pa.array(values, type=arrow.type, mask=mask))
-    return pa.table(columns, schema=schema)
+        columns.append(_column(values, arrow.type, mask))
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _column(values: np.ndarray | Sequence[object], kind: Any, mask: np.ndarray | None) -> Any:
+    """Return one column; nulls are where the mask is set, and where there is no value.
+
+    Made of buffers: `pa.array` looks whether it gets an array of pandas. If pandas is installed it loads that, for as
+    long as a short run takes.
+    """
+    if pa.types.is_string(kind):
+        return _texts(list(values))
+    found = np.asarray(values)
+    if found.ndim != 1 or found.dtype.kind not in "bif":
+        return pa.array(values, type=kind, mask=mask)  # a list with gaps, or a mistake that Arrow names
+    stored = np.ascontiguousarray(found, bool if pa.types.is_boolean(kind) else kind.to_pandas_dtype())
+    if stored.dtype != found.dtype and not np.array_equal(stored, found):
+        return pa.array(values, type=kind, mask=mask)  # too large
+    data = np.packbits(stored, bitorder="little") if stored.dtype == bool else stored
+    return pa.Array.from_buffers(kind, stored.size, [_valid(mask), pa.py_buffer(data)])
+
+
+def _texts(values: list[Any]) -> Any:
+    """Return a column of text."""
+    content = [b"" if one is None else str(one).encode() for one in values]
+    ends = np.cumsum([0, *map(len, content)])
+    if ends[-1] >= 2**31:
+        raise ValueError("a column of text must be smaller than 2 GiB")
+    missing = np.array([one is None for one in values], bool)
+    buffers = [_valid(missing), pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(b"".join(content))]
+    return pa.Array.from_buffers(pa.string(), len(values), buffers)
+
+
+def _valid(missing: np.ndarray | None) -> Any:
+    """Return Arrow's bits of what is there; None if all is."""
+    if missing is None or not missing.any():
+        return None
+    return pa.py_buffer(np.packbits(~missing, bitorder="little"))
