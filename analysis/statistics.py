@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.records.histogram import Histogram, Ints, exact_sum, histogram, merge, rank_of
+from models.special_functions import special_function
 
 NS_PER_S = 1_000_000_000
 
@@ -77,9 +78,7 @@ def student_t95(degrees: float, intervals: int = 1) -> float:
     >>> round(student_t95(9), 3), round(student_t95(9, intervals=3), 3)
     (2.262, 2.933)
     """
-    from scipy.special import stdtrit  # noqa: PLC0415  scipy is slow to load
-
-    return float(stdtrit(degrees, 1 - 0.025 / intervals))
+    return float(special_function("stdtrit")(degrees, 1 - 0.025 / intervals))
 
 
 def quantiles(values: Ints, shares: Sequence[float]) -> list[int]:

@@ -24,6 +24,7 @@ from models.distributions import (
     Uniform,
 )
 from models.scenario.workload import OutputKeys, UniformKeys, ZipfKeys
+from models.special_functions import special_function
 
 _MASK = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -133,15 +134,13 @@ def _inverse(law: TimeDistribution) -> Callable[[float], float]:
     if isinstance(law, Uniform):
         low, width = law.low_s, law.high_s - law.low_s
         return lambda u: low + width * u
-    from scipy import special  # noqa: PLC0415 - slow to import, and most runs need none of it
-
     if isinstance(law, (Gamma, Erlang)):
-        shape, scale = law.shape, law.mean_s / law.shape
-        return lambda u: scale * float(special.gammaincinv(shape, u))
+        shape, scale, quantile = law.shape, law.mean_s / law.shape, special_function("gammaincinv")
+        return lambda u: scale * float(quantile(shape, u))
     if isinstance(law, LogNormal):
         sigma = math.sqrt(math.log1p(law.cv**2))
-        mu = math.log(law.mean_s) - sigma**2 / 2
-        return lambda u: math.exp(mu + sigma * float(special.ndtri(u)))
+        mu, normal = math.log(law.mean_s) - sigma**2 / 2, special_function("ndtri")
+        return lambda u: math.exp(mu + sigma * float(normal(u)))
     raise TypeError(f"no inverse for {law!r}")
 
 

@@ -16,6 +16,7 @@ between two nanoseconds, where a last digit would decide, is left to the library
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Callable
 from typing import Any, cast
@@ -23,11 +24,12 @@ from typing import Any, cast
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import get_cython_function_address, intrinsic
+from numba.extending import intrinsic
 
 from models.distributions import Deterministic, Erlang, Exponential, Gamma, LogNormal, TimeDistribution, Uniform
 from models.scenario.job import Operator
 from models.scenario.workload import ZipfKeys
+from models.special_functions import cython_functions
 from sim.draws import at_least_one_ns, code_of, cumulative_weights
 from sim.kernel.tools.cache import kernel
 
@@ -284,4 +286,8 @@ def _law_fields(law: TimeDistribution | None) -> dict[str, float]:
 
 def _address(name: str) -> int:
     """Return where a function of scipy.special is in this process; loads SciPy, which most runs do not need."""
-    return int(get_cython_function_address("scipy.special.cython_special", name))
+    capsule = ctypes.py_object(cython_functions().__pyx_capi__[name])
+    name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+    name_of.restype, pointer_of.restype = ctypes.c_char_p, ctypes.c_void_p
+    pointer_of.argtypes = ctypes.py_object, ctypes.c_char_p
+    return int(pointer_of(capsule, name_of(capsule)))
