@@ -43,7 +43,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -53,12 +53,8 @@ from models.planning.checkpoint_allocation import CheckpointAllocation, Checkpoi
 from models.planning.solution import Status, is_proven
 from optimizer.checkpoint_allocation import params, sensitive
 from optimizer.checkpoint_allocation.budget import Budget
-from optimizer.checkpoint_allocation.exact import exact
-from optimizer.checkpoint_allocation.infeasibility.explain import explained
-from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices
 from optimizer.checkpoint_allocation.mixed_integer import Known, Outcome, branch_and_bound
 from optimizer.checkpoint_allocation.params import Parameters
-from optimizer.checkpoint_allocation.reoptimise import Former
 from optimizer.checkpoint_allocation.sensitive import sensitive_first
 from optimizer.checkpoint_allocation.units import LARGEST_PRICE, are_prices, units_of
 from optimizer.common.enumeration import closed_by_granularity
@@ -66,6 +62,11 @@ from optimizer.common.solvers import checked_limits
 from optimizer.verify.checkpoint_bounds import lagrangian_bound
 from optimizer.verify.constraints import constraint_violations
 from optimizer.verify.infeasibility import why_infeasible
+
+if TYPE_CHECKING:
+    from optimizer.checkpoint_allocation.reoptimise import Former
+
+# Methods are imported where they are called: a run whose checkpoints are spread evenly needs none of them.
 
 __all__ = ["METHODS", "solve"]
 
@@ -108,6 +109,8 @@ def solve(
     # Cheap proofs first: a refusal here needs no method, and every method may then assume that none of them applies.
     reason = why_infeasible(problem)
     if reason is not None:
+        from optimizer.checkpoint_allocation.infeasibility.explain import explained  # noqa: PLC0415
+
         # Explaining why never uses the whole limit: the proof stands already, the rest only makes it shorter.
         limit_s = own.infeasibility.share * time_limit_s
         note = explained(problem, own, proven=True, time_limit_s=limit_s, known=reason)
@@ -121,6 +124,8 @@ def solve(
 
 def _with_reason(problem: CheckpointAllocation, outcome: Outcome, budget: Budget, parameters: Parameters) -> Outcome:
     """Return an outcome without an answer, with its smallest reason; the reason is a proof where there was none."""
+    from optimizer.checkpoint_allocation.infeasibility.explain import explained  # noqa: PLC0415
+
     own = parameters.infeasibility
     limit_s = min(own.share * budget.seconds, max(budget.seconds - budget.spent_s, own.least_s))
     reason = explained(problem, parameters, proven=outcome.infeasible, time_limit_s=limit_s)
@@ -145,6 +150,8 @@ def _sensitive_first(
 
 def _exact(problem: CheckpointAllocation, budget: Budget, parameters: Parameters, seed: int, hint: Hint) -> Outcome:
     """Return the outcome of `exact`, found in units that suit the numbers and given back in those of the problem."""
+    from optimizer.checkpoint_allocation.exact import exact  # noqa: PLC0415
+
     units = units_of(problem)
     former = hint.former
     if former is not None:
@@ -224,11 +231,11 @@ def _quick_bound(problem: CheckpointAllocation, parameters: Parameters) -> float
     """Return the larger of the Lagrangian bounds at zero prices and at good ones."""
     # Zero prices give the sum of the minima, which can be the better bound where costs cancel or prices are poor.
     zero = lagrangian_bound(problem, np.zeros(problem.n_nodes))
-    return (
-        zero
-        if problem.capacity is None
-        else max(zero, lagrangian_bound(problem, dual_prices(problem, parameters.lagrangian)))
-    )
+    if problem.capacity is None:
+        return zero
+    from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices  # noqa: PLC0415
+
+    return max(zero, lagrangian_bound(problem, dual_prices(problem, parameters.lagrangian)))
 
 
 def _plan(problem: CheckpointAllocation, method: str, outcome: Outcome, budget: Budget) -> CheckpointPlan:
@@ -302,4 +309,6 @@ def _checked(
     if prices is None:
         return Hint(start)
     gap = math.inf if former.gap is None else former.gap
+    from optimizer.checkpoint_allocation.reoptimise import Former  # noqa: PLC0415
+
     return Hint(start, Former(prices, gap))

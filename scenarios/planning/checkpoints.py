@@ -18,8 +18,6 @@ from models.scenario.fault_tolerance import PlanFile
 from models.scenario.scenario import Scenario
 from models.topology import layout
 from optimizer.checkpoint_allocation import solve
-from optimizer.checkpoint_allocation.ties import level_ties
-from optimizer.verify.checkpoints import verify_checkpoints
 from scenarios.planning.group_loads import GroupLoads, group_loads
 from scenarios.planning.plan_files import read_checkpoint_plan
 
@@ -75,6 +73,8 @@ def solve_by(
     """
     if method != EXPECTED:
         return solve(problem, method=method, time_limit_s=time_limit_s, seed=seed, workers=workers, hint=hint)
+    from optimizer.checkpoint_allocation.ties import level_ties  # noqa: PLC0415 - no run with a simple rule needs it
+
     # The objective has many equally good answers: `level_ties` picks the one that also spreads the load.
     plan = solve(problem, method="exact", time_limit_s=time_limit_s, workers=workers, hint=hint)
     if plan.assignment is None:
@@ -113,6 +113,8 @@ def _judged(
 
     Raises RuntimeError where the solver's plan breaks a rule of its problem.
     """
+    from optimizer.verify.checkpoints import verify_checkpoints  # noqa: PLC0415 - no run with a simple rule needs it
+
     # A plan that the verifier refuses is a defect of a solver, hence no InputError.
     verdict = verify_checkpoints(problem, plan)
     if not verdict.ok or plan.assignment is None:

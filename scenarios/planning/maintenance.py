@@ -12,7 +12,6 @@ from models.planning.checkpoint_allocation import CheckpointAllocation, allocati
 from models.scenario.fault_tolerance import Maintenance
 from models.scenario.inputs import FreshAllocation, LoadHistory
 from models.scenario.scenario import Scenario
-from optimizer.checkpoint_allocation.ties import level_ties
 from scenarios.planning.checkpoints import solve_by
 
 TIE_BAND = 0.1  # nodes whose correlation is so close to the best count as equally good
@@ -40,6 +39,8 @@ class HistoryPlanner:
         plan = solve_by("exact" if method == _BANDED else method, problem, seed=self.seed)
         if plan.assignment is None:
             return None
+        from optimizer.checkpoint_allocation.ties import level_ties  # noqa: PLC0415 - where a run plans anew
+
         assignment = level_ties(problem, plan.assignment) if method == _BANDED else plan.assignment
         return FreshAllocation(assignment, problem.cost)
 

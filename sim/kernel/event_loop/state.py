@@ -257,7 +257,7 @@ class LoopState(State, arrays=ARRAYS, records=RECORDS, type_name="holdfast.LoopS
     def extend(self) -> None:
         """From now on there may be all that the kernel can do."""
         self.extended = True
-        self.numba_type = _EXTENDED
+        self.layout = _EXTENDED
 
 
-_EXTENDED = LoopState.numba_type.variant("holdfast.ExtendedLoopState", extended=True)
+_EXTENDED = LoopState.layout.variant("holdfast.ExtendedLoopState", extended=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-from numba import types
 
 from models.records.tables import NEVER, table
 from sim.arrival_stream import ArrivalStream
@@ -51,7 +50,7 @@ class ScanPlane:
         ]
         self.state: ScanState = setup.state(plan, cluster, block, self.recording)
         self._messages: dict[int, list[int]] = {}  # by second: local, data, local bytes, data bytes
-        self._advance = entry(span.advance, self.state.numba_type, types.int64)
+        self._advance = entry(span.advance, self.state, 0)
         self._task_operator = np.array(cluster.task_operator, np.int64)
         tasks, sources = len(cluster.task_host), self.state.sources["partition"]
         self._sample = np.zeros((tasks, 5), np.int64)

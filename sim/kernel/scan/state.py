@@ -169,7 +169,7 @@ class ScanState(State, arrays=SCAN_ARRAYS, records=RECORDS, type_name="holdfast.
     def save(self) -> None:
         """Checkpoints are taken."""
         self.saves = True
-        self.numba_type = _SAVING
+        self.layout = _SAVING
 
 
-_SAVING = ScanState.numba_type.variant("holdfast.SavingScanState", saves=True)
+_SAVING = ScanState.layout.variant("holdfast.SavingScanState", saves=True)

@@ -10,15 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from sim.kernel.event_loop.codes import BROADCAST, GROUPED, KEYED, SHUFFLE
-from sim.kernel.tools.cache import kernel
+from sim.kernel.tools.cache import Intrinsic, kernel
 from sim.kernel.tools.draws import SAME_KEY, UNIFORM_KEYS, child_id, mix, output_key, source_id, uniform
 from sim.kernel.tools.pointer import State
 
+_upper = Intrinsic("upper_half")  # of the product of two numbers without sign
 SHUFFLING = np.dtype([("factor", "u8"), ("shift", "i8")])  # of an edge: how to divide by its partitions
 
 
@@ -138,17 +136,3 @@ def reciprocal(divisor: int) -> tuple[int, int]:
     """(factor, shift) of a divisor from 1 to 2^63."""
     shift = (divisor - 1).bit_length()
     return (2**64 * (2**shift - divisor)) // divisor + 1, shift
-
-
-def _upper_of(_context: Any, x: Any, y: Any) -> Any:
-    """Return the upper half of a product."""
-
-    def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
-        wide = ir.IntType(128)
-        product = builder.mul(builder.zext(values[0], wide), builder.zext(values[1], wide))
-        return builder.trunc(builder.lshr(product, wide(64)), ir.IntType(64))
-
-    return types.uint64(types.uint64, types.uint64), generate
-
-
-_upper: Any = intrinsic(_upper_of)

@@ -1,142 +1,102 @@
-"""The files of compiled code, and the decorators that compile.
+"""Functions that are compiled when they are first called, or loaded where their code is kept.
 
-Numba keeps machine code of a function beside its file and looks whether that file has changed, not whether the
-functions that were compiled into it have. Here the code is kept by a digest of all files (`directory`). Without any
-directory every process compiles for itself. So it does where a file was damaged: each begins with a checksum of the
-rest.
+Code is kept by a digest of all files (`directory`). Without any directory every process compiles for itself. So it does
+where a file was damaged: each begins with a checksum of the rest.
 
-A function that is called from Python is compiled with all that it calls, once, and kept. A function that is called from
-compiled code only is compiled for one kind of numbers, 64-bit integers, whatever narrower ones come, and without the
-wrappers for calls from Python, each of which would hold a copy of it. Nor is it optimised or made into machine code by
-itself, which would take as long again as all the rest. A type of arguments may carry constants, as `state.extended`: a
-branch that such a constant rules out is gone before anything behind it is compiled.
+A function that is called from Python is compiled with all that it calls, once for each kind of arguments, and kept.
+Numba's import takes as long as a short run, so that code which is kept is loaded without it (`native`), and the
+decorators here only note how to compile (`compiler`). Kinds of arguments are told apart as Numba does.
 """
 
 from __future__ import annotations
 
-import hashlib
-import pickle
+import functools
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
+from types import NoneType
 from typing import Any, TypeVar, cast
 
-from numba import njit, types
-from numba.core import event, ir, lowering
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
-from numba.core.compiler_machinery import FunctionPass, register_pass
-from numba.core.environment import lookup_environment
-from numba.core.ir_utils import build_definitions, get_definition, guard
-from numba.core.typed_passes import NativeLowering
-from numba.core.untyped_passes import RewriteSemanticConstants
+import numpy as np
 
-from sim.kernel.tools.directory import digest, directory
-
-CHECKSUM_BYTES = hashlib.sha256().digest_size
-
-
-def kept(made: Any) -> Any:
-    """Return the same compiled function, whose code is kept if that can be done anywhere."""
-    if directory() is not None:
-        made._cache = _Cache(made.py_func)
-    return made
-
-
-class _Locator(_CacheLocator):
-    """One directory for all functions of a version."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._name = f"{function.__module__}.{function.__code__.co_firstlineno}"
-
-    def get_cache_path(self) -> str:
-        return str(directory())
-
-    def get_source_stamp(self) -> str:
-        return digest()
-
-    def get_disambiguator(self) -> str:
-        return self._name
-
-    @classmethod
-    def from_function(cls, py_func: Callable[..., Any], _py_file: str) -> _Locator:
-        return cls(py_func)
-
-
-class _Impl(CompileResultCacheImpl):
-    """Numba's cache of results with the one locator."""
-
-    _locator_classes = [_Locator]  # type: ignore[list-item]  # noqa: RUF012 - as in the base class
-
-
-class _Files(IndexDataCacheFile):
-    """An index and the code it names; what does not fit its checksum, or is not of that signature, is not there."""
-
-    def save(self, key: Any, data: Any) -> None:
-        """Keep the code with its signature."""
-        super().save(key, (key, data))
-
-    def load(self, key: Any) -> Any:
-        """Return the code of a signature; None if there is none."""
-        found = super().load(key)
-        # Two processes that compile at the same time may have given their code the same name.
-        return found[1] if found is not None and found[0] == key else None
-
-    def _dump(self, obj: Any) -> bytes:
-        """Return the bytes of an object behind their checksum."""
-        made: bytes = super()._dump(obj)
-        return _checksum(made) + made
-
-    def _load_index(self) -> dict[Any, str]:
-        found = self._read(self._index_path)
-        return found[1] if found is not None and found[0] == self._source_stamp else {}
-
-    def _save_index(self, overloads: dict[Any, str]) -> None:
-        with self._open_for_write(self._index_path) as file:
-            file.write(self._dump((self._source_stamp, overloads)))
-
-    def _load_data(self, name: str) -> Any:
-        return self._read(self._data_path(name))
-
-    def _read(self, path: str) -> Any:
-        """Return the object in a file; None if the file is missing or damaged."""
-        try:
-            found = Path(path).read_bytes()
-        except OSError:
-            return None
-        kept = found[CHECKSUM_BYTES:]
-        return pickle.loads(kept) if found[:CHECKSUM_BYTES] == _checksum(kept) else None
-
-
-def _checksum(content: bytes) -> bytes:
-    """Return the digest that a file begins with."""
-    return hashlib.sha256(content).digest()
-
-
-class _Cache(FunctionCache):
-    """Code that cannot be read is compiled again; what cannot be written, by the next process, too."""
-
-    _impl_class = _Impl
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__(function)
-        self._cache_file = _Files(self.cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp())
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the compiled code of a signature; None if it cannot be read, whatever the cause."""
-        with suppress(Exception):
-            return super().load_overload(sig, target_context)
-        return None
-
-    def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep the compiled code of a signature, if that can be done."""
-        with suppress(OSError):
-            super().save_overload(sig, data)
-
+from sim.kernel.tools import native
 
 F = TypeVar("F", bound=Callable[..., Any])
-_njit: Any = njit  # with options that are not in its stubs
+
+LISTENERS: list[Callable[[], None]] = []
+"""Called for each function that has been compiled."""
+
+_LAYOUT = 0x1 | 0x2 | 0x100 | 0x400  # of NumPy's flags: contiguous in C or Fortran, aligned, writeable
+_SCALARS = (*np.sctypeDict.values(), float, bool, NoneType)
+
+
+def _kind_of_int(value: int) -> type:
+    """Return whether a number fits into 64 bits with a sign."""
+    return int if -(2**63) <= value < 2**63 else np.uint64
+
+
+KINDS: dict[type, Callable[[Any], Any]] = {
+    **{one: functools.partial(lambda one, _: one, one) for one in _SCALARS if not issubclass(one, np.flexible)},
+    int: _kind_of_int,
+    tuple: lambda values: tuple([KINDS[type(one)](one) for one in values]),
+    np.ndarray: lambda array: (array.dtype, array.ndim, array.flags.num & _LAYOUT),
+}
+"""Type of an argument -> a function that returns its kind; arguments of one kind have the same code."""
+
+
+class Kernel:
+    """A function and its compiled forms, by the kinds of its arguments.
+
+    In compiled code it stands for Numba's dispatcher, which is made when the first caller is compiled.
+    """
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        functools.update_wrapper(self, function)
+        self.py_func, self.options = function, options
+        self.loaded = 0
+        self._made: dict[Any, Callable[..., Any]] = {}
+
+    def __call__(self, *args: Any) -> Any:
+        """Call the function, compiled."""
+        try:
+            made = self._made[tuple([KINDS[type(one)](one) for one in args])]
+        except KeyError:
+            made = self.made_for(*args)
+        return made(*args)
+
+    def made_for(self, *args: Any) -> Callable[..., Any]:
+        """Return the compiled function for arguments of these kinds; it does not look whether it gets others."""
+        try:
+            kind = tuple([KINDS[type(one)](one) for one in args])
+        except KeyError:
+            return cast(Callable[..., Any], self.dispatcher)
+        if kind not in self._made:
+            name = native.name_of(self.py_func, kind)
+            found = native.load(name)
+            self.loaded += found is not None
+            self._made[kind] = found or _compiler().made_for(self, name, args)
+        return self._made[kind]
+
+    @functools.cached_property
+    def dispatcher(self) -> Any:
+        """Numba's dispatcher of the function."""
+        return _compiler().dispatcher_of(self)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the dispatcher, for Numba."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.dispatcher, name)
+
+
+class Intrinsic:
+    """A function for compiled code only, whose code `compiler` generates."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, *args: Any) -> Any:
+        """Refuse a call from Python."""
+        raise NotImplementedError(f"{self.name} is for compiled code")
 
 
 def kernel(function: F) -> F:
@@ -144,202 +104,50 @@ def kernel(function: F) -> F:
 
     All decorators here use NumPy's error model: a division by zero gives infinity and no exception.
     """
-    return _compiled(function, _nrt=False)
+    return _kernel(function, _nrt=False)
 
 
 def inlined(function: F) -> F:
     """Compile as `kernel` does, and leave no call where the function is used: for the work of each tuple."""
-    return _compiled(function, _nrt=False, forceinline=True)
+    return _kernel(function, _nrt=False, forceinline=True)
 
 
 def noinline(function: F) -> F:
     """Compile as `kernel` does, and always leave a call: rare and large work stays out of the common path."""
-    return _compiled(function, _nrt=False, forceinline=False, pipeline_class=_NoinlineCompiler)
+    return _kernel(function, _nrt=False, leaves_calls=True)
 
 
 def allocating(function: F) -> F:
     """Compile a function that may allocate arrays."""
-    return _compiled(function)
+    return _kernel(function)
 
 
 def nogil(function: F) -> F:
     """Compile a function that may allocate arrays and runs beside other threads: it must not touch Python objects."""
-    return _compiled(function, nogil=True)
+    return _kernel(function, nogil=True)
 
 
-def entry(function: Callable[..., Any], *kinds: Any) -> Callable[..., Any]:
-    """Return the compiled function for these types of arguments only: it spends no time on telling types."""
-    return cast(Callable[..., Any], cast(Any, function).compile(kinds))
+def entry(function: Callable[..., Any], *args: Any) -> Callable[..., Any]:
+    """Return the compiled function for arguments like these only: it spends no time on telling kinds."""
+    return cast(Kernel, function).made_for(*args)
 
 
 @contextmanager
 def watched(tell: Callable[[], None]) -> Iterator[None]:
     """Call `tell` for each function that is compiled meanwhile, and not for those that were kept."""
-    with event.install_listener("numba:compile", _Watcher(tell)):
+    LISTENERS.append(tell)
+    try:
         yield
+    finally:
+        LISTENERS.remove(tell)
 
 
-class _Watcher(event.Listener):
-    """Listens to Numba's compiler."""
-
-    def __init__(self, tell: Callable[[], None]) -> None:
-        self._tell = tell
-
-    def on_start(self, event: event.Event) -> None:
-        """Nothing is compiled yet."""
-
-    def on_end(self, event: event.Event) -> None:
-        """Tell that a function has been compiled."""
-        self._tell()
+def _kernel(function: F, **options: Any) -> F:
+    return cast(F, Kernel(function, options))
 
 
-def _compiled(function: F, **options: Any) -> F:
-    """Return a function compiled with these options, which calls from compiled code reach without wrappers."""
-    options = {"error_model": "numpy", "pipeline_class": _Compiler, "forceinline": False} | options
-    made = _njit(**options)(function)
-    options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    inner = _njit(**options)(function)
-    called = _njit(**options | {"forceinline": False})(function) if options.get("forceinline") else inner
+def _compiler() -> Any:
+    """Return the module that compiles."""
+    from sim.kernel.tools import compiler  # noqa: PLC0415 - loads Numba
 
-    def chosen(args: Any) -> Any:
-        """Leave a call where the state is extended: inlined, all that it can do compiles for minutes."""
-        return called if args and getattr(args[0], "constants", {}).get("extended") else inner
-
-    def call_template(args: Any, kws: Any) -> Any:
-        widest = {name: _widest(one) for name, one in kws.items()}
-        return chosen(args).get_call_template([_widest(one) for one in args], widest)
-
-    def overload(signature: Any) -> Any:
-        return chosen(getattr(signature, "args", signature)).get_overload(signature)
-
-    made.get_call_template, made.get_overload = call_template, overload
-    return cast(F, kept(made))
-
-
-def _widest(type_: Any) -> Any:
-    """Return one type for all signed integers and constants."""
-    type_ = types.unliteral(type_)
-    return types.int64 if isinstance(type_, types.Integer) and type_ != types.uint64 else type_
-
-
-@register_pass(mutates_CFG=False, analysis_only=False)
-class _PutConstants(FunctionPass):
-    """An attribute that the type of an argument knows becomes a constant."""
-
-    _name = "holdfast_constants"
-
-    def __init__(self) -> None:
-        FunctionPass.__init__(self)
-
-    def run_pass(self, state: Any) -> bool:
-        """Put in the constants of a function; return True if there was one."""
-        found = False
-        for block in state.func_ir.blocks.values():
-            for assignment in block.find_insts(ir.Assign):
-                known = guard(_known, state, assignment.value)
-                if known is not None:
-                    assignment.value = ir.Const(known, assignment.loc)
-                    found = True
-        if found:
-            state.func_ir._definitions = build_definitions(state.func_ir.blocks)
-        return found
-
-
-def _known(state: Any, value: Any) -> bool | None:
-    """Return the constant that an expression stands for, or None."""
-    if not isinstance(value, ir.Expr) or value.op != "getattr":
-        return None
-    argument = get_definition(state.func_ir, value.value)
-    if not isinstance(argument, ir.Arg):
-        return None
-    constants: dict[str, bool] = getattr(state.args[argument.index], "constants", {})
-    return constants.get(value.attr)
-
-
-class _Linked(JITCodeLibrary):
-    """Code that callers take in.
-
-    It is optimised as a part of what is called from Python, once, and not in each function on the way there. Nobody
-    calls it by itself, so that there is no machine code of it.
-    """
-
-    def _optimize_final_module(self) -> None:
-        """Leave it as it is."""
-
-    def _finalize_final_module(self) -> None:
-        self._finalized = True
-
-    @property
-    def codegen(self) -> Any:
-        """Return what sets no environment of the function: the machine code of its callers holds that."""
-        return _NoEnvironments
-
-
-class _NoEnvironments:
-    """In the place of the code generator of a function without machine code."""
-
-    @staticmethod
-    def set_env(name: str, environment: object) -> None:
-        """Set nothing."""
-
-
-@register_pass(mutates_CFG=True, analysis_only=False)
-class _Lower(NativeLowering):
-    """Numba's lowering, in which functions that only compiled code calls are left to their callers."""
-
-    _name = "holdfast_lowering"
-
-    def run_pass(self, state: Any) -> bool:
-        """Lower a function."""
-        codegen = state.targetctx.codegen()
-        linked = state.flags.no_cpython_wrapper and state.flags.no_cfunc_wrapper
-        if linked:
-            state.library = _Linked(codegen, state.func_id.func_qualname)
-        super().run_pass(state)
-        if not linked:  # its own environment, and those of functions that it has taken in
-            for variable in state.library._final_module.global_variables:
-                environment = lookup_environment(variable.name)
-                if environment is not None:
-                    codegen.set_env(variable.name, environment)
-        return True
-
-
-class _Compiler(CompilerBase):
-    """Numba's own, with constants put before it looks for branches that are never taken."""
-
-    native_lowering: type[NativeLowering] = _Lower
-
-    def define_pipelines(self) -> list[Any]:
-        """Return Numba's passes with the constants put in, and our lowering."""
-        builder = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        builder.add_pass_after(_PutConstants, RewriteSemanticConstants)
-        own = self.native_lowering
-        builder.passes = [(own if made is NativeLowering else made, why) for made, why in builder.passes]
-        builder.finalize()
-        return [builder]
-
-
-class _NeverInlined(lowering.Lower):
-    """Lowering to a function that LLVM leaves where it is."""
-
-    def setup_function(self, fndesc: Any) -> None:
-        """Mark the function: LLVM inlines small ones unless they say not to."""
-        super().setup_function(fndesc)
-        self.function.attributes.add("noinline")
-
-
-@register_pass(mutates_CFG=True, analysis_only=False)
-class _LowerNoinline(_Lower):
-    """The same with `_NeverInlined`."""
-
-    _name = "holdfast_noinline"
-
-    @property
-    def lowering_class(self) -> Any:
-        return _NeverInlined
-
-
-class _NoinlineCompiler(_Compiler):
-    """The compiler of functions that are not to be inlined."""
-
-    native_lowering = _LowerNoinline
+    return compiler

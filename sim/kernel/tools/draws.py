@@ -18,20 +18,16 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from models.distributions import Deterministic, Erlang, Exponential, Gamma, LogNormal, TimeDistribution, Uniform
 from models.scenario.job import Operator
 from models.scenario.workload import ZipfKeys
 from models.special_functions import cython_functions
 from sim.draws import at_least_one_ns, code_of, cumulative_weights
-from sim.kernel.tools.cache import kernel
+from sim.kernel.tools.cache import Intrinsic, kernel
 
 UNSURE = 0
 """In place of a time that only the library's logarithm can tell."""
@@ -110,28 +106,7 @@ _NS = 1e9
 _LONGEST = float(LONGEST_NS)
 
 
-def _foreign(arity: int) -> Callable[..., float]:
-    """Call `double f(double, ..., int)` at an address: the form of functions in scipy.special.cython_special."""
-
-    def of_type(arguments: int) -> Any:
-        def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
-            number, flag = ir.DoubleType(), ir.IntType(32)
-            form = ir.FunctionType(number, [number] * arguments + [flag])
-            function = builder.inttoptr(values[0], form.as_pointer())
-            return builder.call(function, [*values[1:], ir.Constant(flag, 0)])
-
-        return types.float64(types.int64, *[types.float64] * arguments), generate
-
-    def one(_context: Any, address: Any, x: Any) -> Any:
-        return of_type(1)
-
-    def two(_context: Any, address: Any, x: Any, y: Any) -> Any:
-        return of_type(2)
-
-    return cast(Callable[..., float], intrinsic(one if arity == 1 else two))
-
-
-_call_1, _call_2 = _foreign(1), _foreign(2)
+_call_1, _call_2 = Intrinsic("call_1"), Intrinsic("call_2")  # a function at an address, with so many arguments
 
 
 @kernel

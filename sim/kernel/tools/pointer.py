@@ -14,84 +14,17 @@ Records begin at lines of the processor's cache (`in_lines`), so that the fields
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.core.extending import NativeValue, intrinsic, lower_builtin, models, register_model, typeof_impl, unbox
-from numba.core.imputils import lower_getattr_generic
-from numba.core.typing.templates import AttributeTemplate, infer_getattr
-from numba.np.arrayobj import load_item, make_array, populate_array, store_item
-from numba.np.numpy_support import from_dtype
 
-from sim.kernel.tools.directory import CHECKED
+from sim.kernel.tools.cache import KINDS, Intrinsic
 
-_LINE = 64  # bytes that the processor fetches at a time
-_READ, _KEEP, _DATA = 0, 3, 1
-
-
-class PlainArray(types.Array):
-    """A one-dimensional array whose indices are not negative."""
-
-    def __init__(self, dtype: Any) -> None:
-        super().__init__(dtype, 1, "C", name=f"plain({dtype})", aligned=True)
-
-
-register_model(PlainArray)(models.ArrayModel)
-
-
-def _place(context: Any, builder: Any, array_type: Any, array: Any, index_type: Any, index: Any) -> Any:
-    """Return the address of an item."""
-    made = make_array(array_type)(context, builder, array)
-    number = context.cast(builder, index, index_type, types.intp)
-    if CHECKED:
-        (length,) = cgutils.unpack_tuple(builder, made.shape, count=1)
-        with cgutils.if_unlikely(builder, builder.icmp_unsigned(">=", number, length)):
-            trap = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.VoidType(), []), "llvm.trap")
-            builder.call(trap, [])
-    return cgutils.get_item_pointer(context, builder, array_type, made, [number], wraparound=False)
-
-
-@lower_builtin(operator.getitem, PlainArray, types.Integer)
-def _get_item(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """Generate code that reads an item."""
-    (array_type, index_type), (array, index) = signature.args, arguments
-    return load_item(context, builder, array_type, _place(context, builder, array_type, array, index_type, index))
-
-
-@lower_builtin(operator.setitem, PlainArray, types.Integer, types.Any)
-def _set(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """Generate code that writes an item, converted to the type of the array."""
-    (array_type, index_type, value_type), (array, index, value) = signature.args, arguments
-    made = context.cast(builder, value, value_type, array_type.dtype)
-    store_item(context, builder, array_type, made, _place(context, builder, array_type, array, index_type, index))
-    return context.get_dummy_value()
-
-
-def _prefetch(_context: Any, array: Any, index: Any) -> Any:
-    """Ask for the memory of an item before it is needed, for a long queue does not fit into the processor's caches."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = _place(context, builder, array, arguments[0], index, arguments[1])
-        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
-        fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        first = builder.bitcast(place, byte)
-        for offset in range(0, context.get_abi_sizeof(context.get_data_type(array.dtype)), _LINE):
-            line = builder.gep(first, [context.get_constant(types.intp, offset)])
-            builder.call(fetch, [line, word(_READ), word(_KEEP), word(_DATA)])
-        return context.get_dummy_value()
-
-    return types.void(array, index), generate
-
-
-prefetch: Any = intrinsic(_prefetch)
-
+prefetch = Intrinsic("prefetch")
+"""Ask for the memory of an item before it is needed: `prefetch(array, index)`."""
 
 LINE = 64  # bytes that the processor has in one piece
 
@@ -156,14 +89,13 @@ def arrays_of(rooms: Iterable[Room]) -> dict[str, np.dtype]:
     return {name: dtype for room in rooms for name, dtype in room.arrays.items()}
 
 
-class _StateType(types.Type):
-    """The type of a state in compiled code: the types of its arrays and records, in order, and constants."""
+class Layout:
+    """The arrays and records of a state, in order, where they are, and constants: its type in compiled code."""
 
     def __init__(
         self, name: str, arrays: Mapping[str, np.dtype], records: Mapping[str, np.dtype], **constants: bool
     ) -> None:
-        super().__init__(name=name)
-        self.arrays, self.records = dict(arrays), dict(records)
+        self.name, self.arrays, self.records = name, dict(arrays), dict(records)
         self.constants = constants
         self.place = {name: place for place, name in enumerate(arrays)}
         fields = np.dtype(list(self.records.items()), align=True)
@@ -171,9 +103,13 @@ class _StateType(types.Type):
         self.offset = {name: table + fields.fields[name][1] for name in self.records if fields.fields}
         self.size = table + fields.itemsize
 
-    def variant(self, name: str, **constants: bool) -> _StateType:
+    def __repr__(self) -> str:
+        """Return the name and the constants: the digest of all files holds the rest."""
+        return f"{self.name}({self.constants})"
+
+    def variant(self, name: str, **constants: bool) -> Layout:
         """Return the type of the same state where constants have other values: for it all is compiled again."""
-        return _StateType(name, self.arrays, self.records, **constants)
+        return Layout(name, self.arrays, self.records, **constants)
 
 
 class State:
@@ -183,7 +119,7 @@ class State:
     read and written by the names of its fields, `state.clock["now"]`.
     """
 
-    numba_type: _StateType
+    layout: Layout
 
     if TYPE_CHECKING:
 
@@ -192,11 +128,12 @@ class State:
     def __init_subclass__(
         cls, arrays: Mapping[str, np.dtype], records: Mapping[str, np.dtype], type_name: str, **constants: bool
     ) -> None:
-        cls.numba_type = _StateType(type_name, arrays, records, **constants)
+        cls.layout = Layout(type_name, arrays, records, **constants)
+        KINDS[cls] = attrgetter("layout")
 
     def __init__(self, **found: np.ndarray) -> None:
         """Keep all arrays, and those records (1,) that do not begin as zeros."""
-        made = self.numba_type
+        made = self.layout
         memory = records(1, np.dtype((np.void, made.size)))
         self.address = int(memory.ctypes.data)
         self._table = memory.view(np.int64)[: 2 * len(made.arrays)].reshape(-1, 2)
@@ -210,77 +147,11 @@ class State:
 
     def __setattr__(self, name: str, value: object) -> None:
         """Set an array, and its address in the table; raise TypeError for a record or another type of array."""
-        arrays = self.numba_type.arrays
-        if name in self.numba_type.records:
+        arrays = self.layout.arrays
+        if name in self.layout.records:
             raise TypeError(f"{name} is a record: assign its fields")
         if name in arrays:
             if not isinstance(value, np.ndarray) or value.dtype != arrays[name] or not value.flags.c_contiguous:
                 raise TypeError(f"{name} is not a plain array of {arrays[name]}")
-            self._table[self.numba_type.place[name]] = value.ctypes.data, value.shape[0]
+            self._table[self.layout.place[name]] = value.ctypes.data, value.shape[0]
         super().__setattr__(name, value)
-
-
-register_model(_StateType)(models.OpaqueModel)
-
-
-@typeof_impl.register(State)
-def _typeof(value: State, _context: object) -> _StateType:
-    """Return the type by which compiled code takes a state."""
-    return value.numba_type
-
-
-@unbox(_StateType)
-def _unbox(type_: _StateType, value: Any, c: Any) -> Any:
-    """Return the address of the table."""
-    address = c.pyapi.object_getattr_string(value, "address")
-    number = c.pyapi.long_as_longlong(address)
-    c.pyapi.decref(address)
-    pointer = c.builder.inttoptr(number, c.context.get_value_type(type_))
-    return NativeValue(pointer, is_error=cgutils.is_not_null(c.builder, c.pyapi.err_occurred()))
-
-
-def _array_type(type_: _StateType, name: str) -> Any:
-    """Return the type of one of the state's arrays in compiled code."""
-    return PlainArray(from_dtype(type_.arrays[name]))
-
-
-@infer_getattr
-class _StateAttributes(AttributeTemplate):
-    """The types of `state.name`, for Numba's type inference."""
-
-    key = _StateType
-
-    def generic_resolve(self, type_: _StateType, name: str) -> Any:
-        """Return the type of a record or an array; None for any other name."""
-        if name in type_.records:
-            return from_dtype(type_.records[name])
-        return _array_type(type_, name) if name in type_.arrays else None
-
-
-@lower_getattr_generic(_StateType)
-def _get(context: Any, builder: Any, type_: _StateType, value: Any, name: str) -> Any:
-    """Return the array at its place in the table, or the address of the record behind it."""
-    if name in type_.records:
-        byte = ir.IntType(8).as_pointer()
-        place = builder.gep(builder.bitcast(value, byte), [context.get_constant(types.intp, type_.offset[name])])
-        return builder.bitcast(place, context.get_value_type(from_dtype(type_.records[name])))
-    array_type = _array_type(type_, name)
-    word = context.get_value_type(types.intp)
-    table = builder.bitcast(value, word.as_pointer())
-    loaded = []
-    for k in range(2):
-        place = builder.gep(table, [context.get_constant(types.intp, 2 * type_.place[name] + k)])
-        one = builder.load(place)
-        one.set_metadata("invariant.load", builder.module.add_metadata([]))  # only Python writes it, between calls
-        loaded.append(one)
-    made = context.make_array(array_type)(context, builder)
-    itemsize = context.get_constant(types.intp, type_.arrays[name].itemsize)
-    populate_array(
-        made,
-        data=builder.inttoptr(loaded[0], made.data.type),
-        shape=[loaded[1]],
-        strides=[itemsize],
-        itemsize=itemsize,
-        meminfo=None,
-    )
-    return made._getvalue()

@@ -60,7 +60,7 @@ def test_two_states_share_nothing() -> None:
 
 
 def test_records_stand_behind_the_table_at_the_begin_of_a_line() -> None:
-    made = Shelf.numba_type
+    made = Shelf.layout
     assert min(made.offset.values()) % LINE == 0
     assert min(made.offset.values()) >= 16 * len(made.arrays)
     assert shelf(1).address % LINE == 0

@@ -1,0 +1,332 @@
+"""How kernels are compiled by Numba, with what compiled code knows of a state and of intrinsics.
+
+Numba keeps machine code of a function beside its file and looks whether that file has changed, not whether the
+functions that were compiled into it have. Here all code is kept by a digest of all files: where possible as `native`
+loads it, else as Numba does.
+
+A function that is called from compiled code only is compiled for one kind of numbers, 64-bit integers, whatever
+narrower ones come, and without the wrappers for calls from Python, each of which would hold a copy of it. Nor is it
+optimised or made into machine code by itself, which would take as long again as all the rest. A type of arguments may
+carry constants, as `state.extended`: a branch that such a constant rules out is gone before anything behind it is
+compiled.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from numba import njit, types
+from numba.core import event, ir, lowering
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import FunctionPass, register_pass
+from numba.core.environment import lookup_environment
+from numba.core.extending import typeof_impl
+from numba.core.ir_utils import build_definitions, get_definition, guard
+from numba.core.registry import cpu_target
+from numba.core.typed_passes import NativeLowering
+from numba.core.untyped_passes import RewriteSemanticConstants
+
+from sim.kernel.tools import native
+from sim.kernel.tools.cache import LISTENERS, Intrinsic, Kernel
+from sim.kernel.tools.directory import digest, directory
+from sim.kernel.tools.intrinsics import INTRINSICS
+from sim.kernel.tools.native import CHECKSUM_BYTES, checksum
+
+_njit: Any = njit  # with options that are not in its stubs
+
+
+def made_for(kernel: Kernel, name: str, arguments: tuple[Any, ...]) -> Callable[..., Any]:
+    """Return the compiled function for arguments of these types, whose code is kept under that name."""
+    dispatcher = kernel.dispatcher
+    signature = tuple(dispatcher.typeof_pyval(one) for one in arguments)
+    if directory() is not None:
+        dispatcher._cache.names[signature] = name
+    made: Callable[..., Any] = dispatcher.compile(signature)
+    return made
+
+
+def dispatcher_of(kernel: Kernel) -> Any:
+    """Return Numba's dispatcher of a function, which calls from compiled code reach without wrappers."""
+    function, options = kernel.py_func, {"error_model": "numpy", "forceinline": False} | kernel.options
+    options["pipeline_class"] = _NoinlineCompiler if options.pop("leaves_calls", False) else _Compiler
+    made = _njit(**options)(function)
+    options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    inner = _njit(**options)(function)
+    called = _njit(**options | {"forceinline": False})(function) if options.get("forceinline") else inner
+
+    def chosen(args: Any) -> Any:
+        """Leave a call where the state is extended: inlined, all that it can do compiles for minutes."""
+        return called if args and getattr(args[0], "constants", {}).get("extended") else inner
+
+    def call_template(args: Any, kws: Any) -> Any:
+        widest = {name: _widest(one) for name, one in kws.items()}
+        return chosen(args).get_call_template([_widest(one) for one in args], widest)
+
+    def overload(signature: Any) -> Any:
+        return chosen(getattr(signature, "args", signature)).get_overload(signature)
+
+    made.get_call_template, made.get_overload = call_template, overload
+    if directory() is not None:
+        made._cache = _Cache(function)
+    return made
+
+
+@typeof_impl.register(Kernel)
+def _type_of_kernel(value: Kernel, _context: object) -> Any:
+    """Return the type by which compiled code calls a kernel."""
+    return types.Dispatcher(value.dispatcher)
+
+
+@typeof_impl.register(Intrinsic)
+def _type_of_intrinsic(value: Intrinsic, _context: object) -> Any:
+    """Return the type by which compiled code calls an intrinsic."""
+    return cpu_target.typing_context.resolve_value_type(INTRINSICS[value.name])
+
+
+class _Locator(_CacheLocator):
+    """One directory for all functions of a version."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._name = f"{function.__module__}.{function.__code__.co_firstlineno}"
+
+    def get_cache_path(self) -> str:
+        return str(directory())
+
+    def get_source_stamp(self) -> str:
+        return digest()
+
+    def get_disambiguator(self) -> str:
+        return self._name
+
+    @classmethod
+    def from_function(cls, py_func: Callable[..., Any], _py_file: str) -> _Locator:
+        return cls(py_func)
+
+
+class _Impl(CompileResultCacheImpl):
+    """Numba's cache of results with the one locator."""
+
+    _locator_classes = [_Locator]  # type: ignore[list-item]  # noqa: RUF012 - as in the base class
+
+
+class _Files(IndexDataCacheFile):
+    """An index and the code it names; what does not fit its checksum, or is not of that signature, is not there."""
+
+    def save(self, key: Any, data: Any) -> None:
+        """Keep the code with its signature."""
+        super().save(key, (key, data))
+
+    def load(self, key: Any) -> Any:
+        """Return the code of a signature; None if there is none."""
+        found = super().load(key)
+        # Two processes that compile at the same time may have given their code the same name.
+        return found[1] if found is not None and found[0] == key else None
+
+    def _dump(self, obj: Any) -> bytes:
+        """Return the bytes of an object behind their checksum."""
+        made: bytes = super()._dump(obj)
+        return checksum(made) + made
+
+    def _load_index(self) -> dict[Any, str]:
+        found = self._read(self._index_path)
+        return found[1] if found is not None and found[0] == self._source_stamp else {}
+
+    def _save_index(self, overloads: dict[Any, str]) -> None:
+        with self._open_for_write(self._index_path) as file:
+            file.write(self._dump((self._source_stamp, overloads)))
+
+    def _load_data(self, name: str) -> Any:
+        return self._read(self._data_path(name))
+
+    def _read(self, path: str) -> Any:
+        """Return the object in a file; None if the file is missing or damaged."""
+        try:
+            found = Path(path).read_bytes()
+        except OSError:
+            return None
+        kept = found[CHECKSUM_BYTES:]
+        return pickle.loads(kept) if found[:CHECKSUM_BYTES] == checksum(kept) else None
+
+
+class _Cache(FunctionCache):
+    """Code that cannot be read is compiled again; what cannot be written, by the next process, too."""
+
+    _impl_class = _Impl
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        self._cache_file = _Files(self.cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp())
+        self.names: dict[Any, str] = {}  # of signatures, by which `native` keeps their code
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the compiled code of a signature; None if it cannot be read, whatever the cause."""
+        with suppress(Exception):
+            return super().load_overload(sig, target_context)
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep the compiled code of a signature, if that can be done."""
+        if sig in self.names and _kept_natively(self.names[sig], data):
+            return
+        with suppress(OSError):
+            super().save_overload(sig, data)
+
+
+def _kept_natively(name: str, made: Any) -> bool:
+    """Keep the machine code of a function so that it is loaded without Numba, if it can be; return whether it is."""
+    own = made.environment
+    others = [one for one in made._find_referenced_environments() if one is not own]
+    environments = [(one.env_name, list(one.consts)) for one in [own, *others]]
+    if b"numba" in pickle.dumps([consts for _, consts in environments]):
+        return False  # its objects are of no use without it
+    return native.keep(name, made.fndesc.llvm_cpython_wrapper_name, environments, made.library._get_compiled_object())
+
+
+class _Watcher(event.Listener):
+    """Listens to Numba's compiler."""
+
+    def on_start(self, event: event.Event) -> None:
+        """Nothing is compiled yet."""
+
+    def on_end(self, event: event.Event) -> None:
+        """Tell that a function has been compiled."""
+        for tell in LISTENERS:
+            tell()
+
+
+event.register("numba:compile", _Watcher())
+
+
+def _widest(type_: Any) -> Any:
+    """Return one type for all signed integers and constants."""
+    type_ = types.unliteral(type_)
+    return types.int64 if isinstance(type_, types.Integer) and type_ != types.uint64 else type_
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class _PutConstants(FunctionPass):
+    """An attribute that the type of an argument knows becomes a constant."""
+
+    _name = "holdfast_constants"
+
+    def __init__(self) -> None:
+        FunctionPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        """Put in the constants of a function; return True if there was one."""
+        found = False
+        for block in state.func_ir.blocks.values():
+            for assignment in block.find_insts(ir.Assign):
+                known = guard(_known, state, assignment.value)
+                if known is not None:
+                    assignment.value = ir.Const(known, assignment.loc)
+                    found = True
+        if found:
+            state.func_ir._definitions = build_definitions(state.func_ir.blocks)
+        return found
+
+
+def _known(state: Any, value: Any) -> bool | None:
+    """Return the constant that an expression stands for, or None."""
+    if not isinstance(value, ir.Expr) or value.op != "getattr":
+        return None
+    argument = get_definition(state.func_ir, value.value)
+    if not isinstance(argument, ir.Arg):
+        return None
+    constants: dict[str, bool] = getattr(state.args[argument.index], "constants", {})
+    return constants.get(value.attr)
+
+
+class _Linked(JITCodeLibrary):
+    """Code that callers take in.
+
+    It is optimised as a part of what is called from Python, once, and not in each function on the way there. Nobody
+    calls it by itself, so that there is no machine code of it.
+    """
+
+    def _optimize_final_module(self) -> None:
+        """Leave it as it is."""
+
+    def _finalize_final_module(self) -> None:
+        self._finalized = True
+
+    @property
+    def codegen(self) -> Any:
+        """Return what sets no environment of the function: the machine code of its callers holds that."""
+        return _NoEnvironments
+
+
+class _NoEnvironments:
+    """In the place of the code generator of a function without machine code."""
+
+    @staticmethod
+    def set_env(name: str, environment: object) -> None:
+        """Set nothing."""
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Lower(NativeLowering):
+    """Numba's lowering, in which functions that only compiled code calls are left to their callers."""
+
+    _name = "holdfast_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        """Lower a function."""
+        codegen = state.targetctx.codegen()
+        linked = state.flags.no_cpython_wrapper and state.flags.no_cfunc_wrapper
+        if linked:
+            state.library = _Linked(codegen, state.func_id.func_qualname)
+        super().run_pass(state)
+        if not linked:  # its own environment, and those of functions that it has taken in
+            for variable in state.library._final_module.global_variables:
+                environment = lookup_environment(variable.name)
+                if environment is not None:
+                    codegen.set_env(variable.name, environment)
+        return True
+
+
+class _Compiler(CompilerBase):
+    """Numba's own, with constants put before it looks for branches that are never taken."""
+
+    native_lowering: type[NativeLowering] = _Lower
+
+    def define_pipelines(self) -> list[Any]:
+        """Return Numba's passes with the constants put in, and our lowering."""
+        builder = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        builder.add_pass_after(_PutConstants, RewriteSemanticConstants)
+        own = self.native_lowering
+        builder.passes = [(own if made is NativeLowering else made, why) for made, why in builder.passes]
+        builder.finalize()
+        return [builder]
+
+
+class _NeverInlined(lowering.Lower):
+    """Lowering to a function that LLVM leaves where it is."""
+
+    def setup_function(self, fndesc: Any) -> None:
+        """Mark the function: LLVM inlines small ones unless they say not to."""
+        super().setup_function(fndesc)
+        self.function.attributes.add("noinline")
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _LowerNoinline(_Lower):
+    """The same with `_NeverInlined`."""
+
+    _name = "holdfast_noinline"
+
+    @property
+    def lowering_class(self) -> Any:
+        return _NeverInlined
+
+
+class _NoinlineCompiler(_Compiler):
+    """The compiler of functions that are not to be inlined."""
+
+    native_lowering = _LowerNoinline
