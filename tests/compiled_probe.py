@@ -41,10 +41,9 @@ def answer(job: dict[str, Any], cached: bool = True) -> dict[str, Any]:
     if not cached:
         directory._bases = lambda: iter(())
 
-    from numba.core.dispatcher import Dispatcher  # noqa: PLC0415
-
     from models.scenario.scenario import Scenario  # noqa: PLC0415
     from sim.engine import simulate  # noqa: PLC0415
+    from sim.kernel.tools.cache import Kernel  # noqa: PLC0415
 
     shares: list[float] = []
     begun: list[int] = []
@@ -58,17 +57,23 @@ def answer(job: dict[str, Any], cached: bool = True) -> dict[str, Any]:
         for column, values in sorted(columns.items()):
             found.update(f"{table}.{column}:{values.tolist()}".encode())
     modules = [module for name, module in sys.modules.items() if name.startswith("sim.kernel.")]
-    functions = {one for module in modules for one in vars(module).values() if isinstance(one, Dispatcher)}
+    functions = {one for module in modules for one in vars(module).values() if isinstance(one, Kernel)}
     return {
         "package": str(directory.kernels()),
         "directory": None if directory.directory() is None else str(directory.directory()),
-        "hits": sum(sum(one.stats.cache_hits.values()) for one in functions),
-        "misses": sum(sum(one.stats.cache_misses.values()) for one in functions),
+        **found_and_missed(*functions),
         "process": os.getpid(),
         "visits": int(records.tables["visits"]["task"].size),
         "digest": found.hexdigest(),
         "compiled": shares[: begun[0]],  # what was told of it until the run had begun
     }
+
+
+def found_and_missed(*kernels: Any) -> dict[str, int]:
+    """How often code of these functions was found where it is kept, with Numba or without, and how often it was not."""
+    stats = [one.dispatcher.stats for one in kernels if "dispatcher" in vars(one)]
+    hits = sum(one.loaded for one in kernels) + sum(sum(one.cache_hits.values()) for one in stats)
+    return {"hits": hits, "misses": sum(sum(one.cache_misses.values()) for one in stats)}
 
 
 def small_answer() -> dict[str, Any]:
@@ -81,12 +86,10 @@ def small_answer() -> dict[str, Any]:
     law = {"distribution": "gamma", "mean": 1.0, "shape": 2.5}
     record = draws.pack_draws(Operator(kind="map", service=law), 1, 0, "x")[0]
     drawn_ns = int(draws.service_ns(record[()], np.uint64(12345)))
-    stats = draws.service_ns.stats
     return {
         "package": str(directory.kernels()),
         "directory": str(directory.directory()),
-        "hits": sum(stats.cache_hits.values()),
-        "misses": sum(stats.cache_misses.values()),
+        **found_and_missed(draws.service_ns),
         "digest": hashlib.sha256(str(drawn_ns).encode()).hexdigest(),
     }
 

@@ -70,6 +70,14 @@ def test_an_exact_availability_loads_no_engine(tmp_path: Path) -> None:
     assert loaded_by(asked, tmp_path).isdisjoint(HEAVY)
 
 
+def test_a_run_whose_code_is_kept_loads_neither_numba_nor_pandas(tmp_path: Path) -> None:
+    asked = command("run", "crash-recovery", "--engine", "compiled", "--out", str(tmp_path / "run"), "--force")
+    loaded_by(asked, tmp_path)  # compiles what is not kept
+    program = f"{asked}\nimport sys; assert not {{'numba', 'numba.core', 'pandas', 'scipy.linalg'}} & set(sys.modules)"
+    loaded = loaded_by(program, tmp_path)
+    assert "llvmlite" in loaded
+
+
 @pytest.mark.parametrize("name", holdfast.__all__)
 def test_every_public_name_is_there(name: str) -> None:
     assert getattr(holdfast, name) is not None

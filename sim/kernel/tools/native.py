@@ -86,11 +86,15 @@ def keep(name: str, wrapper: str, environments: Sequence[tuple[str, list[Any]]],
     mathematics = [one for one in needed if one in _helpers("_helperlib") and one in _mathematics()]
     code = Code(name, wrapper, tuple(environments), tuple(needed), tuple(mathematics), content)
     made = pickle.dumps(tuple(code))
+    file = None
     try:
-        with tempfile.NamedTemporaryFile(dir=place, delete=False) as file:
+        with tempfile.NamedTemporaryFile(dir=place, suffix=".tmp.native", delete=False) as file:
             file.write(checksum(made) + made)
-        Path(file.name).replace(place / f"{name}.native")
+        Path(file.name).replace(place / f"{name}.native")  # whole, whoever reads it meanwhile
     except OSError:
+        if file is not None:
+            with suppress(OSError):
+                Path(file.name).unlink()
         return False
     return True
 
@@ -149,6 +153,8 @@ def _engine() -> Any:
     llvm.initialize_native_asmprinter()
     for symbol, address in _symbols().items():
         llvm.add_symbol(symbol, address)
+    # Numba's own loads all of Numba.
+    llvm.add_symbol("numba_unpickle", ctypes.cast(_unpickle, ctypes.c_void_p).value)
     machine = llvm.Target.from_default_triple().create_target_machine(jit=True)
     return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
 
@@ -164,6 +170,17 @@ def _symbols() -> dict[str, int]:
         found[name if name.startswith("_") else f"NRT_{name}"] = address
     errors = [one for one in vars(builtins).values() if isinstance(one, type) and issubclass(one, BaseException)]
     return found | {f"PyExc_{one.__name__}": id(one) for one in errors}
+
+
+_unpickled: dict[tuple[int, int], object] = {}
+
+
+@ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
+def _unpickle(place: int, size: int, _digest: int) -> object:
+    """Return an object, such as the class of arrays, that stands pickled in machine code."""
+    if (place, size) not in _unpickled:
+        _unpickled[place, size] = pickle.loads(ctypes.string_at(place, size))
+    return _unpickled[place, size]
 
 
 def _helpers(part: str) -> dict[str, int]:

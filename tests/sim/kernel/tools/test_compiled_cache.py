@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import pwd
 import shutil
 import tempfile
@@ -12,10 +13,12 @@ from typing import Any
 
 import compiled_probe
 import numba
+import numpy as np
 import pytest
-from compiled_probe import in_a_new_process, in_this_checkout, written
+from compiled_probe import found_and_missed, in_a_new_process, in_this_checkout, written
 
-from sim.kernel.tools import cache, directory
+from sim.kernel.tools import compiler, directory, native
+from sim.kernel.tools.cache import KINDS, Kernel
 
 ROOT = Path(__file__).parents[4]
 
@@ -134,18 +137,30 @@ def damaged_by(content: bytes, damage: str) -> bytes:
 
 def counts(monkeypatch: pytest.MonkeyPatch, place: Path, *arguments: Any) -> tuple[int, int]:
     """How often code was found, and how often it was not, when a new process would call the kernel."""
-    monkeypatch.setattr(cache, "directory", lambda: place)
-    kernel = cache.kept(numba.njit(doubled))
+    for module in (compiler, native):
+        monkeypatch.setattr(module, "directory", lambda: place)
+    kernel = Kernel(doubled, {})
     for argument in arguments or (21,):
         assert kernel(argument) == 2 * argument
-    return sum(kernel.stats.cache_hits.values()), sum(kernel.stats.cache_misses.values())
+    found = found_and_missed(kernel)
+    return found["hits"], found["misses"]
 
 
-@pytest.mark.parametrize("ending", ["nbi", "nbc"])
+@pytest.fixture(params=["natively", "by Numba"])
+def kept(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How code is kept: by Numba where machine code needs what is not known."""
+    if request.param == "by Numba":
+        monkeypatch.setattr(native, "_is_known", lambda _: False)
+    return str(request.param)
+
+
+@pytest.mark.parametrize("ending", ["nbi", "nbc", "native"])
 @pytest.mark.parametrize("damage", ["emptied", "truncated", "first", "in the middle", "last"])
 def test_a_damaged_file_is_compiled_again_and_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, damage: str
 ) -> None:
+    if ending != "native":
+        monkeypatch.setattr(native, "_is_known", lambda _: False)
     assert counts(monkeypatch, tmp_path) == (0, 1)
     (path,) = tmp_path.glob(f"*.{ending}")
     path.write_bytes(damaged_by(path.read_bytes(), damage))
@@ -153,6 +168,7 @@ def test_a_damaged_file_is_compiled_again_and_replaced(
     assert counts(monkeypatch, tmp_path) == (1, 0)
 
 
+@pytest.mark.usefixtures("kept")
 def test_a_directory_in_the_place_of_a_file_is_compiled_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert counts(monkeypatch, tmp_path) == (0, 1)
     for path in list(tmp_path.iterdir()):
@@ -162,14 +178,17 @@ def test_a_directory_in_the_place_of_a_file_is_compiled_around(tmp_path: Path, m
 
 
 def test_code_that_cannot_be_loaded_though_it_was_read_is_compiled_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: str
 ) -> None:
     def broken(*_: Any) -> None:
         raise RuntimeError("LLVM bitcode parsing error")
 
     assert counts(monkeypatch, tmp_path) == (0, 1)
     with monkeypatch.context() as patch:
-        patch.setattr(cache._Impl, "rebuild", broken)
+        if kept == "natively":
+            patch.setattr(native, "_linked", lambda _: None)
+        else:
+            patch.setattr(compiler._Impl, "rebuild", broken)
         assert counts(patch, tmp_path) == (0, 1)
     assert counts(monkeypatch, tmp_path) == (1, 0)
 
@@ -178,11 +197,55 @@ def test_code_of_another_signature_under_the_same_name_is_not_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Two processes that compile at once and know nothing of each other's code may choose the same name.
+    monkeypatch.setattr(native, "_is_known", lambda _: False)
     assert counts(monkeypatch, tmp_path, 21, 1.5) == (0, 2)
     whole, real = sorted(tmp_path.glob("*.nbc"))
     whole.write_bytes(real.read_bytes())
     assert counts(monkeypatch, tmp_path, 21, 1.5) == (1, 1)
     assert counts(monkeypatch, tmp_path, 21, 1.5) == (2, 0)
+
+
+def test_code_under_the_name_of_another_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert counts(monkeypatch, tmp_path, 21, 1.5) == (0, 2)
+    whole, real = sorted(tmp_path.glob("*.native"))
+    whole.write_bytes(real.read_bytes())
+    assert counts(monkeypatch, tmp_path, 21, 1.5) == (1, 1)
+    assert counts(monkeypatch, tmp_path, 21, 1.5) == (2, 0)
+
+
+def test_code_of_another_processor_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert counts(monkeypatch, tmp_path) == (0, 1)
+    monkeypatch.setattr(native, "_machine", lambda: "another one")
+    assert counts(monkeypatch, tmp_path) == (0, 1)
+    assert len(list(tmp_path.glob("*.native"))) == 2
+
+
+def test_code_that_needs_a_symbol_that_is_missing_is_compiled_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert counts(monkeypatch, tmp_path) == (0, 1)
+    (path,) = tmp_path.glob("*.native")
+    code = native.Code(*pickle.loads(path.read_bytes()[native.CHECKSUM_BYTES :]))
+    assert "PyLong_FromLongLong" in code.needed
+    made = pickle.dumps(tuple(code._replace(needed=("no_such_function",))))
+    path.write_bytes(native.checksum(made) + made)
+    assert counts(monkeypatch, tmp_path) == (0, 1)
+
+
+def test_kinds_of_arguments_are_told_apart_as_numba_does() -> None:
+    table = np.zeros((4, 6))
+    frozen = np.zeros(3)
+    frozen.setflags(write=False)
+    arguments = [
+        1, 2**63, True, 1.0, None, (1, 2.0), (1, 2), np.int32(1), np.uint64(1), np.bool_(True), np.zeros(3), frozen,
+        np.zeros(3, np.int32), np.zeros(6)[::2], table, table.T, table[:, ::2], np.zeros(2, [("a", "i8"), ("b", "u1")]),
+        np.zeros(9, np.uint8)[1:].view(np.int64),
+    ]  # fmt: skip
+    kinds = [KINDS[type(one)](one) for one in arguments]
+    for a, kind in zip(arguments, kinds, strict=True):
+        for b, other in zip(arguments, kinds, strict=True):
+            assert kind != other or numba.typeof(a) == numba.typeof(b)
+    assert [KINDS[int](-5), KINDS[np.ndarray](np.ones(7))] == [kinds[0], kinds[10]]
 
 
 @pytest.fixture(scope="module")
