@@ -19,7 +19,6 @@ from models.scenario.scenario import Scenario
 from models.topology import layout
 from optimizer.checkpoint_allocation import solve
 from scenarios.planning.group_loads import GroupLoads, group_loads
-from scenarios.planning.plan_files import read_checkpoint_plan
 
 METHODS = ("baseline", "even", "sensitive-first", "exact")
 CheckpointHosts = dict[tuple[str, int], str]
@@ -144,6 +143,8 @@ def checkpoint_hosts_of(scenario: Scenario, folder: Path, profiles: Mapping[str,
         return _upstream(scenario)
     allocation = tolerance.allocation
     if isinstance(allocation, PlanFile):
+        from scenarios.planning.plan_files import read_checkpoint_plan  # noqa: PLC0415 - reads plans of every kind
+
         with named("fault_tolerance.allocation"):
             plan = read_checkpoint_plan(folder / allocation.plan)
         return _from_plan(scenario, plan, allocation.plan)

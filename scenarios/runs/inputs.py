@@ -23,7 +23,6 @@ from models.scenario.scenario import Scenario
 from models.scenario.workload import ProfileKeys, ProfileRate, SeriesRate
 from models.steady_state.estimate import check_limits, estimate
 from models.topology.layout import topological
-from scenarios.queries.replica_plan import filled
 
 if TYPE_CHECKING:
     from scenarios.planning.checkpoints import CheckpointHosts
@@ -171,7 +170,10 @@ def checked(scenario: Scenario, folder: Path, engine: Engine = "auto") -> tuple[
     raise_if_any(faults(scenario))
     raise_if_any(not_simulated(scenario))
     # Failures of a log and replicas of a plan become entries first: limits and inputs count them.
-    scenario = filled(scenario, folder)
+    if scenario.failures is not None or scenario.fault_tolerance.replica_plan is not None:
+        from scenarios.queries.replica_plan import filled  # noqa: PLC0415 - loads all readers of logs and plans
+
+        scenario = filled(scenario, folder)
     inputs = inputs_of(scenario, folder)
     if engine == "plain":
         from sim.plain.support import not_supported  # noqa: PLC0415 - only where that engine is asked for
@@ -197,7 +199,11 @@ def inputs_of(
         return RunInputs(rates=rates, shares=shares, checkpoint_hosts=checkpoint_hosts or {})
     # Solvers are loaded only where checkpoints are held: `validate` of other scenarios begins sooner.
     from scenarios.planning.checkpoints import checkpoint_hosts_of  # noqa: PLC0415
-    from scenarios.planning.maintenance import planner_of  # noqa: PLC0415
 
     planned = checkpoint_hosts_of(scenario, folder, known) if checkpoint_hosts is None else checkpoint_hosts
-    return RunInputs(rates=rates, shares=shares, checkpoint_hosts=planned, planner=planner_of(scenario))
+    planner = None
+    if scenario.fault_tolerance.maintenance is not None:
+        from scenarios.planning.maintenance import planner_of  # noqa: PLC0415
+
+        planner = planner_of(scenario)
+    return RunInputs(rates=rates, shares=shares, checkpoint_hosts=planned, planner=planner)

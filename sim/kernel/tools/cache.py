@@ -19,11 +19,9 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from sim.kernel.tools import native
+from sim.kernel.tools.native import LISTENERS
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-LISTENERS: list[Callable[[], None]] = []
-"""Called for each function that has been compiled."""
 
 _LAYOUT = 0x1 | 0x2 | 0x100 | 0x400  # of NumPy's flags: contiguous in C or Fortran, aligned, writeable
 _SCALARS = (*np.sctypeDict.values(), float, bool, NoneType)
@@ -42,6 +40,9 @@ KINDS: dict[type, Callable[[Any], Any]] = {
 }
 """Type of an argument -> a function that returns its kind; arguments of one kind have the same code."""
 
+_ALONE = {int, *(one for one in _SCALARS if not issubclass(one, np.flexible))}
+"""Types that are a kind, but for an integer that is too large: the wrapper of compiled code refuses it."""
+
 
 class Kernel:
     """A function and its compiled forms, by the kinds of its arguments.
@@ -54,9 +55,17 @@ class Kernel:
         self.py_func, self.options = function, options
         self.loaded = 0
         self._made: dict[Any, Callable[..., Any]] = {}
+        # By types, with the layout of a state that comes first: looking at each argument takes several times as long.
+        self._quick: dict[tuple[type, ...], tuple[Any, Callable[..., Any]]] = {}
 
     def __call__(self, *args: Any) -> Any:
         """Call the function, compiled."""
+        quick = self._quick.get(tuple(map(type, args)))
+        if quick is not None and (quick[0] is None or args[0].layout is quick[0]):
+            try:
+                return quick[1](*args)
+            except OverflowError:  # a number without sign, which comes as int
+                pass
         try:
             made = self._made[tuple([KINDS[type(one)](one) for one in args])]
         except KeyError:
@@ -73,13 +82,28 @@ class Kernel:
             name = native.name_of(self.py_func, kind)
             found = native.load(name)
             self.loaded += found is not None
-            self._made[kind] = found or _compiler().made_for(self, name, args)
+            self._made[kind] = found or _compiler().made_for(self.dispatcher, name, args)
+        types = tuple(map(type, args))
+        if _ALONE.issuperset(types) and np.uint64 not in kind:
+            self._quick[types] = None, self._made[kind]
+        elif (
+            types[0] not in _ALONE
+            and _ALONE.issuperset(types[1:])
+            and hasattr(args[0], "layout")
+            and np.uint64 not in kind
+        ):
+            self._quick[types] = args[0].layout, self._made[kind]
         return self._made[kind]
 
     @functools.cached_property
     def dispatcher(self) -> Any:
         """Numba's dispatcher of the function."""
-        return _compiler().dispatcher_of(self)
+        return _compiler().dispatcher_of(self.py_func, self.options)
+
+    @property
+    def _numba_type_(self) -> Any:
+        """The type by which compiled code calls the function; Numba asks for it."""
+        return _compiler().type_of(self.dispatcher)
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the dispatcher, for Numba."""
@@ -97,6 +121,16 @@ class Intrinsic:
     def __call__(self, *args: Any) -> Any:
         """Refuse a call from Python."""
         raise NotImplementedError(f"{self.name} is for compiled code")
+
+    @property
+    def _numba_type_(self) -> Any:
+        """The type by which compiled code calls it; Numba asks for it."""
+        return _compiler().type_of_intrinsic(self.name)
+
+
+def state_type(layout: Any) -> Any:
+    """Return the type of a state in compiled code (`pointer.Layout`)."""
+    return _compiler().state_type(layout)
 
 
 def kernel(function: F) -> F:

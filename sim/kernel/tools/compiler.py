@@ -14,7 +14,7 @@ compiled.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -26,24 +26,23 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.environment import lookup_environment
-from numba.core.extending import typeof_impl
 from numba.core.ir_utils import build_definitions, get_definition, guard
 from numba.core.registry import cpu_target
 from numba.core.typed_passes import NativeLowering
 from numba.core.untyped_passes import RewriteSemanticConstants
 
 from sim.kernel.tools import native
-from sim.kernel.tools.cache import LISTENERS, Intrinsic, Kernel
 from sim.kernel.tools.directory import digest, directory
-from sim.kernel.tools.intrinsics import INTRINSICS
-from sim.kernel.tools.native import CHECKSUM_BYTES, checksum
+from sim.kernel.tools.intrinsics import INTRINSICS, state_type
+from sim.kernel.tools.native import CHECKSUM_BYTES, LISTENERS, checksum
+
+__all__ = ["dispatcher_of", "made_for", "state_type", "type_of", "type_of_intrinsic"]
 
 _njit: Any = njit  # with options that are not in its stubs
 
 
-def made_for(kernel: Kernel, name: str, arguments: tuple[Any, ...]) -> Callable[..., Any]:
+def made_for(dispatcher: Any, name: str, arguments: tuple[Any, ...]) -> Callable[..., Any]:
     """Return the compiled function for arguments of these types, whose code is kept under that name."""
-    dispatcher = kernel.dispatcher
     signature = tuple(dispatcher.typeof_pyval(one) for one in arguments)
     if directory() is not None:
         dispatcher._cache.names[signature] = name
@@ -51,9 +50,9 @@ def made_for(kernel: Kernel, name: str, arguments: tuple[Any, ...]) -> Callable[
     return made
 
 
-def dispatcher_of(kernel: Kernel) -> Any:
+def dispatcher_of(function: Callable[..., Any], chosen_options: Mapping[str, Any]) -> Any:
     """Return Numba's dispatcher of a function, which calls from compiled code reach without wrappers."""
-    function, options = kernel.py_func, {"error_model": "numpy", "forceinline": False} | kernel.options
+    options = {"error_model": "numpy", "forceinline": False} | dict(chosen_options)
     options["pipeline_class"] = _NoinlineCompiler if options.pop("leaves_calls", False) else _Compiler
     made = _njit(**options)(function)
     options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
@@ -77,16 +76,14 @@ def dispatcher_of(kernel: Kernel) -> Any:
     return made
 
 
-@typeof_impl.register(Kernel)
-def _type_of_kernel(value: Kernel, _context: object) -> Any:
-    """Return the type by which compiled code calls a kernel."""
-    return types.Dispatcher(value.dispatcher)
+def type_of(dispatcher: Any) -> Any:
+    """Return the type by which compiled code calls a function."""
+    return types.Dispatcher(dispatcher)
 
 
-@typeof_impl.register(Intrinsic)
-def _type_of_intrinsic(value: Intrinsic, _context: object) -> Any:
+def type_of_intrinsic(name: str) -> Any:
     """Return the type by which compiled code calls an intrinsic."""
-    return cpu_target.typing_context.resolve_value_type(INTRINSICS[value.name])
+    return cpu_target.typing_context.resolve_value_type(INTRINSICS[name])
 
 
 class _Locator(_CacheLocator):

@@ -12,16 +12,16 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.core.extending import NativeValue, intrinsic, lower_builtin, models, register_model, typeof_impl, unbox
+from numba.core.extending import NativeValue, intrinsic, lower_builtin, models, register_model, unbox
 from numba.core.imputils import lower_getattr_generic
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.np.arrayobj import load_item, make_array, populate_array, store_item
 from numba.np.numpy_support import from_dtype
 
 from sim.kernel.tools.directory import CHECKED
-from sim.kernel.tools.pointer import LINE, Layout, State
 
 _READ, _KEEP, _DATA = 0, 3, 1
+_LINE = 64  # bytes that the processor fetches at a time
 
 
 class PlainArray(types.Array):
@@ -71,7 +71,7 @@ def _prefetch(_context: Any, array: Any, index: Any) -> Any:
         kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
         fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
         first = builder.bitcast(place, byte)
-        for offset in range(0, context.get_abi_sizeof(context.get_data_type(array.dtype)), LINE):
+        for offset in range(0, context.get_abi_sizeof(context.get_data_type(array.dtype)), _LINE):
             line = builder.gep(first, [context.get_constant(types.intp, offset)])
             builder.call(fetch, [line, word(_READ), word(_KEEP), word(_DATA)])
         return context.get_dummy_value()
@@ -123,24 +123,19 @@ INTRINSICS: dict[str, Any] = {
 class StateType(types.Type):
     """The type of a state in compiled code."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Any) -> None:
         super().__init__(name=layout.name)
         self.arrays, self.records, self.constants = layout.arrays, layout.records, layout.constants
         self.place, self.offset = layout.place, layout.offset
 
 
 @lru_cache
-def _type_of(layout: Layout) -> StateType:
+def state_type(layout: Any) -> StateType:
+    """Return the type of states with that layout (`pointer.Layout`)."""
     return StateType(layout)
 
 
 register_model(StateType)(models.OpaqueModel)
-
-
-@typeof_impl.register(State)
-def _typeof(value: State, _context: object) -> StateType:
-    """Return the type by which compiled code takes a state."""
-    return _type_of(value.layout)
 
 
 @unbox(StateType)

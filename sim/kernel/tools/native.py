@@ -34,6 +34,9 @@ from sim.kernel.tools.directory import digest, directory
 CHECKSUM_BYTES = hashlib.sha256().digest_size
 _NO_SECTION = 0
 
+LISTENERS: list[Callable[[], None]] = []
+"""Called for each function that has been compiled."""
+
 
 class Code(NamedTuple):
     """The machine code of a function for one kind of arguments."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from sim.kernel.tools.cache import KINDS, Intrinsic
+from sim.kernel.tools.cache import KINDS, Intrinsic, state_type
 
 prefetch = Intrinsic("prefetch")
 """Ask for the memory of an item before it is needed: `prefetch(array, index)`."""
@@ -144,6 +144,11 @@ class State:
             super().__setattr__(name, own[0])
         for name in made.arrays:
             setattr(self, name, found[name])
+
+    @property
+    def _numba_type_(self) -> Any:
+        """The type of the state in compiled code; Numba asks for it."""
+        return state_type(self.layout)
 
     def __setattr__(self, name: str, value: object) -> None:
         """Set an array, and its address in the table; raise TypeError for a record or another type of array."""
