@@ -142,7 +142,7 @@ def _machine() -> str:
     import llvmlite.binding as llvm  # noqa: PLC0415
 
     features = llvm.get_host_cpu_features().flatten()
-    options = sorted(one for one in os.environ.items() if one[0].startswith("NUMBA_"))
+    options = sorted(one for one in os.environ.items() if one[0].startswith("NUMBA_") and one[0] != "NUMBA_CACHE_DIR")
     versions = (sys.implementation.cache_tag, np.__version__, llvmlite.__version__, platform.machine())
     return repr((llvm.get_process_triple(), llvm.get_host_cpu_name(), features, options, versions))
 
