@@ -115,9 +115,7 @@ class Actions(ABC):
         if not self._plan.may_fail:
             raise ValueError("a partition can be muted only where a host may fail: else no ids are kept for the ledger")
         self.state.options["special"] = 1
-        self.state.partitions["muted"][partition] = muted
-        if not muted:
-            self.state.partitions["live_at"][partition] = self.state.clock["serial"]
+        actions.mute(self.state, partition, int(muted))
 
     # -- messages
 

@@ -8,6 +8,7 @@ from sim.kernel.event_loop.codes import BUNDLE, MAIL, NONE, TUPLE, UNPAUSE
 from sim.kernel.event_loop.emitting import emit_arrivals, emit_ticks
 from sim.kernel.event_loop.events import next_serial, push
 from sim.kernel.event_loop.free_lists import free_visit, new_visit
+from sim.kernel.event_loop.heard import part, part_all, silence
 from sim.kernel.event_loop.outbox import leave_place, put_behind
 from sim.kernel.event_loop.roots import most_emitted
 from sim.kernel.event_loop.rules import (
@@ -140,6 +141,10 @@ def unpause(state: State, task: int) -> None:
 def hold(state: State, task: int, partition: int, origin: int) -> None:
     """Tuples for the partition from that task (NONE: all) go to the side list."""
     t = state.tasks[task]
+    if partition == NONE:
+        part_all(state, task)
+    else:
+        part(state, partition)
     t.rules = new_rule(state, partition, origin, t.rules)
 
 
@@ -176,6 +181,7 @@ def _let_go(state: State, task: int, partition: int) -> None:
         visit = following
     while free != NONE:
         following = state.visits[free].next
+        part(state, state.visits[free].partition)
         state.partitions[state.visits[free].partition].freed_at = note_turn(state)
         put_in_front(state, free, task)
         free = following
@@ -184,6 +190,7 @@ def _let_go(state: State, task: int, partition: int) -> None:
 @kernel
 def mute(state: State, partition: int, muted: int) -> None:
     """The partition applies what comes, but emits nothing."""
+    silence(state, partition)
     state.partitions[partition].muted = muted
     if not muted:
         state.partitions[partition].live_at = state.clock.serial

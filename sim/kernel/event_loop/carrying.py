@@ -9,6 +9,7 @@ import numpy as np
 from sim.kernel.event_loop.codes import NONE, TUPLE
 from sim.kernel.event_loop.events import next_serial
 from sim.kernel.event_loop.free_lists import free_visit, new_visit
+from sim.kernel.event_loop.heard import part
 from sim.kernel.event_loop.tasks import dispatch, note_idle, note_turn, one_replayed, put_in_front, ticket
 from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.draws import UNSURE
@@ -69,6 +70,7 @@ def put_tuples(state: State, task: int, tuples: np.ndarray) -> None:
         tail = visit
     # Note them before they are served: watermarks that wait must not pass them.
     for k in range(tuples.shape[0]):
+        part(state, tuples[k].partition)
         state.partitions[tuples[k].partition].freed_at = note_turn(state)
     while head != NONE:
         following = state.visits[head].next

@@ -84,6 +84,14 @@ TASK = in_lines(
         ("event_sent", "i8"),  # the last watermark
         ("next_end", "i8"),  # of the windows here
         ("marks", "i8"),  # watermarks that wait for services of other threads
+        # `heard`
+        ("event", "i8"),  # event time of the partitions that follow the task
+        ("behind", "i8"),  # voices and exceptions that are no further
+        ("followers", "i8"),
+        ("others", "i8"),  # partitions that are not over, and have event times of their own
+        ("exceptions", "i8"),  # groups that have no voice here: what was heard of them is kept for each
+        ("slot", "i4"),  # place among those that hear and speak
+        ("first_here", "i4"),  # of its partitions that are not over, by number
         # `actions` and `rules`: what is beside the lanes
         ("paused_until", "i8"),  # 0: not paused, NONE: without an end
         ("side_n", "i8"),  # tuples
@@ -201,12 +209,15 @@ PARTITION = in_lines(
         ("ticks_due", "i8"),  # instants that have come
         ("ticks_pending", "i8"),
         ("ticks_stored", "i8"),
+        ("follows", "u1"),  # its task, whose event time is that of the partition (`heard`); else, or in checkpoints:
         ("event", "i8"),  # event time: the least of its channels
         ("event_pending", "i8"),
         ("event_stored", "i8"),
         ("behind", "i8"),  # channels that are no further
         ("first_channel", "i8"),
         ("channels", "i8"),
+        ("first_sender", "i8"),  # in the list of groups that send to it, one for each channel
+        ("next_here", "i4"),  # partition of the same task
         # `verbs`, `actions` and `instances`: since when marks count
         ("assigned_at", "i8"),  # sendings before it was assigned to its task
         ("live_at", "i8"),  # and live there
@@ -267,6 +278,9 @@ OPERATOR = np.dtype(
         ("priority", "i8"),
         ("buffer", "i8"),  # places of a task, 0: no bound
         ("timed", "u1"),  # watermarks come to it, or from it
+        ("common", "u1"),  # all its partitions hear of the same groups:
+        ("first_sender", "i8"),
+        ("senders", "i8"),
         ("windowed", "u1"),
         ("reckoned", "u1"),  # no operator upstream has a window
         ("window_code", "u8"),
@@ -295,6 +309,7 @@ EDGE = np.dtype(
         ("table", "i8"),  # offset of the group of each key
         ("kind", "i4"),
         ("down", "i4"),
+        ("first_sender", "i8"),  # where its senders begin among those of the operator downstream, if that has a list
     ],
     align=True,
 )

@@ -12,10 +12,11 @@ from sim.kernel.event_loop.emitting import emit_ticks
 from sim.kernel.event_loop.events import next_mark, next_serial, push
 from sim.kernel.event_loop.fair_links import fair_room
 from sim.kernel.event_loop.free_lists import free_visit
+from sim.kernel.event_loop.heard import event_of, follow, hear, hear_at_task, may_rise
 from sim.kernel.event_loop.rules import holds_from
 from sim.kernel.event_loop.tasks import dispatch, note_idle, put_in_queue, ticket
 from sim.kernel.event_loop.watermarks import pass_mark
-from sim.kernel.event_loop.windows import NEVER_ENDS, due, end_windows, first_open, is_there, matches, nth_partition
+from sim.kernel.event_loop.windows import NEVER_ENDS, due, end_windows, first_open, matches
 from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
 
@@ -42,7 +43,7 @@ def burst(state: State, kind: int, ref: int, rank: int) -> int:
         met = 1 + state.options.fan_out * matches(state, ref) if op.joins != NONE and e.kind == TUPLE else 0
         return fan * t.marks + met
     need = fan * (t.marks + 1)
-    if op.windowed and op.joins == NONE:
+    if op.windowed and op.joins == NONE and (t.marks > 0 or may_rise(state, task, e.origin)):
         need += state.options.fan_out * due(state, task, e.key)
     return need
 
@@ -109,11 +110,11 @@ def rise(state: State, origin: int, event: int) -> None:
             mark = NONE
             if edge.kind == FORWARD:
                 mark = next_mark(state)
-                for j in range(op.partitions + state.cluster.extra_instances):
-                    partition = nth_partition(state, op, j)
-                    if is_there(state, partition, origin):
-                        receiver = edge.first_partition + state.partitions[partition].index % edge.partitions
-                        state.tasks[state.partitions[receiver].task].mark = mark
+                partition = state.tasks[origin].first_here
+                while partition != NONE:
+                    receiver = edge.first_partition + state.partitions[partition].index % edge.partitions
+                    state.tasks[state.partitions[receiver].task].mark = mark
+                    partition = state.partitions[partition].next_here
             for task in range(state.cluster.tasks):
                 t = state.tasks[task]
                 if t.operator == edge.down and t.alive and (edge.kind != FORWARD or t.mark == mark):
@@ -158,66 +159,41 @@ def _is_meant(state: State, partition: int, origin: int, serial: int) -> bool:
 
 
 @kernel
-def _speaks(state: State, group: int, origin: int, serial: int) -> bool:
-    """Return whether the mark comes from where an instance is, and was made since that has sent all that it kept."""
-    if _speaks_alone(state, group, origin, serial):
-        return True
-    for partition in range(state.partitions.shape[0] - state.cluster.extra_instances, state.partitions.shape[0]):
-        if state.partitions[partition].group == group and _speaks_alone(state, partition, origin, serial):
-            return True
-    return False
-
-
-@kernel
-def _speaks_alone(state: State, partition: int, origin: int, serial: int) -> bool:
-    u = state.partitions[partition]
-    return u.task == origin and u.live and not u.muted and serial >= u.live_at
-
-
-@kernel
-def _hear(state: State, partition: int, origin: int, event: int, serial: int, begun: int) -> None:
-    """The event time of a partition is the least of what came from all partitions that send to it."""
-    u = state.partitions[partition]
-    if serial < u.assigned_at or begun <= u.freed_at or not _is_meant(state, partition, origin, serial):
-        return
-    for k in range(u.first_channel, u.first_channel + u.channels):
-        c = state.channels[k]
-        if event > c.event and _speaks(state, c.sender, origin, serial):
-            if c.event == u.event:
-                u.behind -= 1
-            c.event = event
-    if u.behind == 0:
-        least = event
-        for k in range(u.first_channel, u.first_channel + u.channels):
-            least = min(least, state.channels[k].event)
-        u.event = least
-        for k in range(u.first_channel, u.first_channel + u.channels):
-            if state.channels[k].event == least:
-                u.behind += 1
-
-
-@kernel
 def _turn(state: State, task: int, origin: int, event: int, serial: int, begun: int) -> None:
     """Event time rises at the partitions there; what it passes ends."""
     t = state.tasks[task]
     op = state.operators[t.operator]
-    for k in range(op.partitions + state.cluster.extra_instances):
-        partition = nth_partition(state, op, k)
-        if is_there(state, partition, task) and state.partitions[partition].live:
-            _hear(state, partition, origin, event, serial, begun)
-    if op.windowed and t.next_end <= event:
+    before = t.event
+    if state.tasks[origin].alive:  # else nobody is there for whom it could speak
+        hear_at_task(state, task, origin, event, serial)
+    if t.others > 0:
+        _hear_apart(state, task, origin, event, serial, begun)
+    if op.windowed and t.next_end <= event and (t.others > 0 or t.event > before):
         end_windows(state, task)
-    least = NEVER_ENDS
-    for k in range(op.partitions + state.cluster.extra_instances):
-        partition = nth_partition(state, op, k)
+    least = t.event if t.followers > 0 else NEVER_ENDS
+    partition = t.first_here if t.others > 0 else NONE
+    while partition != NONE:
         u = state.partitions[partition]
-        if is_there(state, partition, task) and u.live:
-            held = u.event
-            if op.windowed and op.joins == NONE:
-                held = min(held, first_open(op, held) * op.slide)
-            least = min(least, held)
+        if u.live:
+            least = min(least, event_of(state, partition))
+        partition = u.next_here
     if least < NEVER_ENDS:
+        if op.windowed and op.joins == NONE:
+            least = min(least, first_open(op, least) * op.slide)
         rise(state, task, least)
+
+
+@kernel
+def _hear_apart(state: State, task: int, origin: int, event: int, serial: int, begun: int) -> None:
+    """A watermark comes to the partitions at the task that have event times of their own."""
+    partition = state.tasks[task].first_here
+    while partition != NONE:
+        u = state.partitions[partition]
+        if u.live and not u.follows:
+            if serial >= u.assigned_at and begun > u.freed_at and _is_meant(state, partition, origin, serial):
+                hear(state, partition, origin, event, serial)
+            follow(state, partition, begun)
+        partition = u.next_here
 
 
 @kernel

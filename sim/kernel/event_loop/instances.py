@@ -22,6 +22,7 @@ from sim.kernel.event_loop.checkpoints import state_bytes
 from sim.kernel.event_loop.codes import MOVED, NONE
 from sim.kernel.event_loop.free_lists import free_visit
 from sim.kernel.event_loop.hash_tables import FIRST_KEYS, SPREAD, cut_keys, find_pair, set_position, touch_key
+from sim.kernel.event_loop.heard import come, leave, part
 from sim.kernel.event_loop.restoring import copy_time, notes_of, save_time, store_time
 from sim.kernel.event_loop.rules import ANY, new_rule, rules_without
 from sim.kernel.event_loop.tasks import drop
@@ -46,6 +47,7 @@ def add_instance(state: State, instance: int, partition: int, task: int) -> None
     u.epoch = 1
     u.first_key = instance * SPREAD & FIRST_KEYS
     u.group = group
+    come(state, instance, task)
     if state.extended and state.options.trims:
         add_slices(state, instance, group)
     u.panes = u.past_first = u.past_last = u.recent_first = u.recent_last = NONE
@@ -55,6 +57,7 @@ def add_instance(state: State, instance: int, partition: int, task: int) -> None
 @kernel
 def clear_routes(state: State, partition: int, origin: int) -> None:
     """Outputs of that task for the group go to its owner."""
+    part(state, state.partitions[partition].owner)
     state.partitions[partition].routes = rules_without(state, state.partitions[partition].routes, ANY, origin)
     _note_routed(state, partition)
 
@@ -62,6 +65,7 @@ def clear_routes(state: State, partition: int, origin: int) -> None:
 @kernel
 def add_route(state: State, partition: int, origin: int, target: int) -> None:
     """Outputs of that task for the group go to this instance, too, after those to targets that were added before."""
+    part(state, state.partitions[partition].owner)
     u = state.partitions[partition]
     rule = new_rule(state, target, origin, NONE)
     if u.routes == NONE:
@@ -78,6 +82,8 @@ def add_route(state: State, partition: int, origin: int, target: int) -> None:
 def own(state: State, instance: int) -> None:
     """The instance is the owner of its group."""
     group = state.partitions[instance].group
+    part(state, state.partitions[group].owner)
+    part(state, instance)
     state.partitions[group].owner = instance
     state.partitions[instance].owned_at = state.clock.serial
     _note_routed(state, group)
@@ -108,6 +114,7 @@ def copy_kept(state: State, sender: int, receiver: int, other: int) -> None:
 def retire(state: State, partition: int) -> None:
     """The instance is over: not live, keeps nothing, and nothing is kept for it."""
     u = state.partitions[partition]
+    leave(state, partition, NONE)
     u.live = 0
     u.saving = 0
     u.announced = 0

@@ -15,7 +15,7 @@ import numpy as np
 from models.records.tables import NEVER
 from sim.clock import Clock
 from sim.data_plane import Parcel
-from sim.kernel.event_loop import buffers, carrying, emitting, hash_tables, pools, restoring, setup, verbs
+from sim.kernel.event_loop import buffers, carrying, emitting, hash_tables, heard, pools, restoring, setup, verbs
 from sim.kernel.event_loop.audit import Carried, Saved
 from sim.kernel.event_loop.buffers import KEPT, LOGGED, UNPINNED
 from sim.kernel.event_loop.carrying import CAPTURED
@@ -71,7 +71,8 @@ class SavedState:
         hash_tables.copy_keys(state, partition, keys)
         kept = np.zeros(int(u["kept_rows"]), KEPT)
         buffers.copy_live(state, partition, kept)
-        first, channels = int(u["first_channel"]), int(u["channels"])
+        events = np.zeros(int(u["channels"]), np.int64)
+        heard.copy_heard(state, partition, events)
         return cls(
             partition,
             int(u["incarnation"]),
@@ -81,8 +82,8 @@ class SavedState:
             log,
             keys,
             kept,
-            (int(u["newest"]), int(u["event"]), int(u["ticks"])),
-            state.channels["event"][first : first + channels].copy(),
+            (int(u["newest"]), int(heard.event_of(state, partition)), int(u["ticks"])),
+            events,
             _notes(state, int(u["recent_first"])),
             _notes(state, int(u["past_first"])),
         )

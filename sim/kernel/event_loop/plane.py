@@ -210,6 +210,8 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Answers):
         shared = group.cpu == "shared"
         cores = int(self.state.hosts["cores"][host]) if shared else pools.with_cores(self.state, threads)
         verbs.add_task(self.state, task, operator, host, cores, threads, shared and group.cores == 1)
+        if self.state.event_time["mark_fan"]:
+            setup.with_listener(self.state, task)
 
     def crash(self, host: int) -> None:
         """The host dies with its tasks and partitions."""
@@ -243,8 +245,7 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Answers):
 
     def open(self, partition: int) -> None:
         """The partition is live."""
-        self.state.partitions["live"][partition] = 1
-        self.state.partitions["live_at"][partition] = self.state.clock["serial"]
+        verbs.open_partition(self.state, partition)
 
     def release(self, partition: int) -> None:
         """Put the tuples that the partition held in front of its task's queue."""

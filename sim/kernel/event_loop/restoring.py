@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sim.kernel.event_loop.codes import NONE, RECENT
+from sim.kernel.event_loop.heard import event_of, heard_of, part
 from sim.kernel.event_loop.windows import enter, forget_windows, free_note, keep_side, new_note
 from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
@@ -16,9 +17,9 @@ def save_time(state: State, partition: int) -> None:
     u = state.partitions[partition]
     u.newest_pending = u.newest
     u.ticks_pending = u.ticks
-    u.event_pending = u.event
-    for k in range(u.first_channel, u.first_channel + u.channels):
-        state.channels[k].pending = state.channels[k].event
+    u.event_pending = event_of(state, partition)
+    for number in range(u.channels):
+        state.channels[u.first_channel + number].pending = heard_of(state, partition, number)
 
 
 @kernel
@@ -35,6 +36,7 @@ def store_time(state: State, partition: int) -> None:
 @kernel
 def restore_time(state: State, partition: int, count: int) -> None:
     """Go back to the stored checkpoint, which has `count` applied tuples, or begin anew."""
+    part(state, partition)
     u = state.partitions[partition]
     if state.options.keeps_outputs:  # else what a timer or a window has emitted is never emitted again
         u.ticks = u.ticks_stored if u.stored else 0
@@ -67,6 +69,7 @@ def copy_time(state: State, source: int, handed: bool, count: int, partition: in
 
     The checkpoint has `count` applied tuples.
     """
+    part(state, partition)
     u, o = state.partitions[partition], state.partitions[source]
     u.newest = o.newest_pending if handed else o.newest_stored
     u.event = o.event_pending if handed else o.event_stored
@@ -136,6 +139,7 @@ def replace_time(
     The notes are enough for that checkpoint, too: they were kept for it, or for one before it. `channels` (n,) are the
     event times of its channels.
     """
+    part(state, partition)
     u = state.partitions[partition]
     if state.options.keeps_outputs:  # as in `restore_time`
         u.ticks = ticks
@@ -211,7 +215,7 @@ def note_past(state: State, partition: int, tuple_id: int, created: int, key: in
     """Keep a tuple that was just applied while it is in a window that had not ended at the stored checkpoint."""
     u = state.partitions[partition]
     op = state.operators[u.operator]
-    floor = u.event_stored if u.stored else (u.event_pending if u.saving else u.event)
+    floor = u.event_stored if u.stored else (u.event_pending if u.saving else event_of(state, partition))
     while u.past_first != NONE:
         gone = u.past_first
         if state.notes[gone].created // op.slide * op.slide + op.length > floor:

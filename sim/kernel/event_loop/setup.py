@@ -12,6 +12,7 @@ from models.units import to_ns
 from sim.clock import TICKS, TIMERS
 from sim.control.cluster import Cluster, RunPlan
 from sim.draws import code_of
+from sim.kernel.event_loop import heard
 from sim.kernel.event_loop.anchors import PENDING
 from sim.kernel.event_loop.codes import (
     BROADCAST,
@@ -30,8 +31,9 @@ from sim.kernel.event_loop.codes import (
 )
 from sim.kernel.event_loop.entities import CORES, EDGE, HOST, OPERATOR, PARTITION, SOURCE, TASK
 from sim.kernel.event_loop.hash_tables import FIRST_KEYS, SPREAD
+from sim.kernel.event_loop.heard import CHANNEL, SPEAKER, VOICE
 from sim.kernel.event_loop.pools import longer, more_places, power, push
-from sim.kernel.event_loop.windows import CELL, CHANNEL, NOTE, PANE, rehash_cells
+from sim.kernel.event_loop.windows import CELL, NOTE, PANE, rehash_cells
 from sim.kernel.tools.draws import OPERATOR_DRAWS, pack_draws
 from sim.kernel.tools.pointer import State, records
 from sim.operator_plan import OperatorPlan
@@ -43,6 +45,10 @@ def empty_event_time() -> dict[str, np.ndarray]:
     return {
         "notes": np.zeros(0, NOTE),
         "channels": np.zeros(0, CHANNEL),
+        "senders": np.zeros(0, np.int32),
+        "speakers": np.zeros(0, SPEAKER),
+        "voices": np.zeros(0, VOICE),
+        "exceptions": np.zeros(0, np.int64),
         "cells": np.zeros(0, CELL),
         "cell_index": np.full(2, NONE, np.int32),
         "panes": np.zeros(0, PANE),
@@ -84,10 +90,15 @@ def start(state: State, plan: RunPlan, cluster: Cluster) -> None:
     )
     for name in ("panes", "recent_first", "recent_last", "past_first", "past_last"):
         state.partitions[name] = NONE
-    state.channels = _channels(state, plan)
+    _with_channels(state, plan)
     state.event_time["mark_fan"] = max(
         (sum(edge.down.timed for edge in plan.edges) for plan in plan.operators), default=0
     )
+    if state.event_time["mark_fan"]:
+        for task in range(len(cluster.task_operator)):
+            with_listener(state, task)
+        for task in np.flatnonzero(state.operators["timed"][cluster.task_operator]).tolist():
+            heard.begin_to_follow(state, task)
     for partition, operator in enumerate(cluster.partition_operator):
         timer_ns = plan.operators[operator].timer_ns
         if timer_ns:
@@ -108,39 +119,89 @@ def _set(state: State, at_ns: int, rank: int, kind: int, ref: int) -> None:
     state.clock["serial"] += 1
 
 
-def _channels(state: State, plan: RunPlan) -> np.ndarray:
-    """Return the channels of all partitions, one behind the other: each hears of those that send to it."""
-    found: list[np.ndarray] = [np.zeros(0, np.int64)]
-    first = 0
+def _with_channels(state: State, plan: RunPlan) -> None:
+    """Note of which groups each partition hears, and make room for what it hears where that is kept for it alone.
+
+    All partitions of an operator hear of the same groups, unless it has a forward input.
+    """
+    lists, begin, channel = [np.zeros(0, np.int32)], 0, 0
     for down in plan.operators:
-        for partition in range(plan.first_partition[down.index], plan.first_partition[down.index + 1]):
-            senders = [found[0]]
-            for upstream in plan.operators if down.timed else ():
-                for edge in upstream.edges:
-                    if edge.down is down:
-                        partitions = np.arange(
-                            plan.first_partition[upstream.index], plan.first_partition[upstream.index + 1]
-                        )
-                        index = state.partitions["index"]
-                        own = index[partitions] % down.description.groups == index[partition]
-                        senders.append(partitions[own] if edge.partitioning == "forward" else partitions)
-            found.append(np.concatenate(senders))
-            state.partitions["first_channel"][partition] = first
-            state.partitions["channels"][partition] = state.partitions["behind"][partition] = found[-1].size
-            first += found[-1].size
-    made = np.zeros(first, CHANNEL)
-    made["sender"] = np.concatenate(found)
-    return made
+        inputs = _inputs(state, plan, down)
+        common = not any(forward for _, forward in inputs)
+        first, end = plan.first_partition[down.index], plan.first_partition[down.index + 1]
+        for partition in range(first, first + 1 if common else end):
+            begin += lists[-1].size
+            lists.append(_senders(inputs, partition - first, end - first))
+            own = state.partitions[partition : end if common else partition + 1]
+            own["first_sender"], own["channels"], own["behind"] = begin, lists[-1].size, lists[-1].size
+            own["first_channel"] = channel + lists[-1].size * np.arange(own.size)
+            channel += lists[-1].size * own.size
+        record = state.operators[down.index]
+        record["common"], record["first_sender"] = common and bool(inputs), begin
+        record["senders"] = lists[-1].size if record["common"] else 0
+    # Zeros that nobody writes take no memory: channels are written as partitions part from their tasks, or are saved.
+    # Further instances find room, since a copy of the array would write them all.
+    state.channels = np.zeros(channel + channel // 2, CHANNEL)
+    state.hearing["channels"] = channel
+    state.senders = np.concatenate(lists)
+    state.hearing["most_senders"] = state.operators["senders"].max(initial=0)
+    state.speakers = np.zeros(plan.first_partition[-1], SPEAKER)
+    state.speakers["task"] = state.partitions["task"]
+    state.speakers["instance"] = np.arange(state.speakers.size)
+
+
+def _senders(inputs: list[tuple[np.ndarray, bool]], index: int, partitions: int) -> np.ndarray:
+    """Return the groups that send to a partition of that index, of so many of its operator."""
+    empty = [np.zeros(0, np.int32)]
+    return np.concatenate(
+        [*empty, *(groups[index::partitions] if forward else groups for groups, forward in inputs)], dtype=np.int32
+    )
+
+
+def _inputs(state: State, plan: RunPlan, down: OperatorPlan) -> list[tuple[np.ndarray, bool]]:
+    """Return for each input from which watermarks come the groups that send over it, and whether it is a forward one.
+
+    Each edge notes where its groups begin in the list of all of them.
+    """
+    found, begin, number = [], 0, 0
+    for upstream in plan.operators:
+        for edge in upstream.edges:
+            if edge.down is down and down.timed:
+                groups = np.arange(plan.first_partition[upstream.index], plan.first_partition[upstream.index + 1])
+                found.append((groups.astype(np.int32), edge.partitioning == "forward"))
+                state.edges["first_sender"][number] = begin
+                begin += groups.size
+            number += 1
+    return found
+
+
+def with_listener(state: State, task: int) -> None:
+    """A task that hears and sends watermarks, if its operator does."""
+    if not state.operators["timed"][state.tasks["operator"][task]]:
+        return
+    slot, room = int(heard.free_slot(state)), int(state.hearing["room"])
+    if slot >= room:
+        larger = max(4, 2 * room)
+        voices = np.zeros((larger, larger), VOICE)
+        voices[:room, :room] = state.voices.reshape(room, room)
+        state.voices, state.hearing["room"] = voices.reshape(-1), larger
+        exceptions = np.zeros(larger * int(state.hearing["most_senders"]), np.int64)
+        exceptions[: state.exceptions.size] = state.exceptions
+        state.exceptions = exceptions
+    heard.begin_to_hear(state, task, slot)
 
 
 def with_channels(state: State, instance: int, group: int) -> None:
     """A further instance has to hear of all that its group has to hear of."""
-    first, count = int(state.partitions["first_channel"][group]), int(state.partitions["channels"][group])
-    made = np.zeros(count, CHANNEL)
-    made["sender"] = state.channels["sender"][first : first + count]
-    state.partitions["first_channel"][instance] = state.channels.shape[0]
-    state.partitions["channels"][instance] = state.partitions["behind"][instance] = count
-    state.channels = np.concatenate([state.channels, made])
+    first, count = int(state.hearing["channels"]), int(state.partitions["channels"][group])
+    if first + count > state.channels.size:
+        channels = np.zeros(first + max(count, state.channels.size // 4), CHANNEL)
+        channels[:first] = state.channels[:first]
+        state.channels = channels
+    state.hearing["channels"] = first + count
+    u = state.partitions[instance]
+    u["first_channel"], u["first_sender"] = first, state.partitions["first_sender"][group]
+    u["channels"] = u["behind"] = count
 
 
 def grown(state: State, tuples: int = 1) -> None:

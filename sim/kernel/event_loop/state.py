@@ -32,6 +32,7 @@ from sim.kernel.event_loop.events import CLOCK, EVENT, OWN_EVENT, QUEUE
 from sim.kernel.event_loop.fair_links import FAIR_LINKS, LANE, PARCEL
 from sim.kernel.event_loop.free_lists import CONFIRMATION, POOL, TRANSFER
 from sim.kernel.event_loop.hash_tables import KEY, PAIR, POSITION, TABLES
+from sim.kernel.event_loop.heard import CHANNEL, HEARING, SPEAKER, VOICE
 from sim.kernel.event_loop.loop import REQUESTS, ROOM
 from sim.kernel.event_loop.notices import TOLD
 from sim.kernel.event_loop.rows import DELIVERY_ROW, RECORDING, VISIT_ROW
@@ -43,7 +44,7 @@ from sim.kernel.event_loop.tasks import DROPPED, DROPS
 from sim.kernel.event_loop.timed_actions import ACTIONS, TIMED
 from sim.kernel.event_loop.trimming import ROUND_AT, SLICES, SLICING
 from sim.kernel.event_loop.verbs import CLUSTER
-from sim.kernel.event_loop.windows import CELL, CHANNEL, EVENT_TIME, NOTE, PANE
+from sim.kernel.event_loop.windows import CELL, EVENT_TIME, NOTE, PANE
 from sim.kernel.tools.draws import OPERATOR_DRAWS
 from sim.kernel.tools.pointer import Room, State, arrays_of, records_of
 
@@ -121,7 +122,18 @@ ROOMS = (
         {"note_pool": POOL, "cell_pool": POOL, "pane_pool": POOL},
         {"notes": NOTE, "cells": CELL, "cell_index": _i4, "panes": PANE},
     ),
-    Room("event_time", {"event_time": EVENT_TIME}, {"channels": CHANNEL}),
+    Room("event_time", {"event_time": EVENT_TIME}),
+    Room(
+        "heard",
+        {"hearing": HEARING},
+        {
+            "channels": CHANNEL,
+            "senders": _i4,  # by operator or, where it has a forward input, by partition
+            "speakers": SPEAKER,  # by group
+            "voices": VOICE,  # by slot of the task that hears, by slot of the one that speaks
+            "exceptions": _i8,  # by slot of the task that hears, by sender: what was heard, plus one; 0: see the voice
+        },
+    ),
     Room("rules", {"rule_pool": POOL}, {"rules": RULE}),
     Room("timed_actions", {"actions": ACTIONS}, {"timed": TIMED}),
     Room("roots", {"root_pool": POOL, "held_ack_pool": POOL, "acking": ACKING}, {"roots": ROOT, "pending": PENDING}),
@@ -177,6 +189,7 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
         "carrying",
         "checkpoints",
         "event_time",
+        "heard",
         "loop",
         "outbox",
         "rules",
@@ -194,6 +207,7 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
         "emitting",
         "event_time",
         "hash_tables",
+        "heard",
         "loop",
         "restoring",
         "tasks",

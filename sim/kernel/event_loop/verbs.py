@@ -12,6 +12,7 @@ from sim.kernel.event_loop.emitting import emit_arrivals, emit_ticks, forget_aga
 from sim.kernel.event_loop.fair_links import close_link, forget_use, least_arrival
 from sim.kernel.event_loop.free_lists import free_transfer, free_visit, new_visit
 from sim.kernel.event_loop.hash_tables import cut_keys, find_pair
+from sim.kernel.event_loop.heard import leave, part, silence
 from sim.kernel.event_loop.outbox import give, leave_place, stop_waiting
 from sim.kernel.event_loop.restoring import restore_time
 from sim.kernel.event_loop.roots import lose_acks
@@ -127,6 +128,9 @@ def _lose_unsent(state: State, task: int) -> None:
 def lose_partition(state: State, partition: int) -> None:
     """Lose what the partition kept in memory; a source reads a durable log and keeps it."""
     u = state.partitions[partition]
+    if state.extended:
+        part(state, partition)
+        silence(state, partition)
     u.live = 0
     u.saving = 0
     held = u.held_head
@@ -252,6 +256,8 @@ def _leave_cores(state: State, task: int) -> None:
 def assign(state: State, partition: int, task: int) -> None:
     """Tuples for the partition go to this task; a new incarnation."""
     u = state.partitions[partition]
+    if state.extended:
+        leave(state, partition, task)
     u.task = task
     u.incarnation += 1
     u.assigned_at = state.clock.serial
@@ -260,6 +266,15 @@ def assign(state: State, partition: int, task: int) -> None:
     u.replayed_at = NONE
     if state.extended and state.options.trims:
         forget_acks_of(state, partition)
+
+
+@kernel
+def open_partition(state: State, partition: int) -> None:
+    """The partition is live."""
+    if state.extended:
+        silence(state, partition)
+    state.partitions[partition].live = 1
+    state.partitions[partition].live_at = state.clock.serial
 
 
 @kernel
@@ -293,6 +308,7 @@ def release(state: State, partition: int) -> None:
     u.held_head = u.held_tail = NONE
     u.held_n = 0
     if state.extended and held != NONE:
+        part(state, partition)
         u.freed_at = note_turn(state)
     while held != NONE:
         following = state.visits[held].next

@@ -13,6 +13,7 @@ import numpy as np
 from sim.kernel.event_loop.channels import emit
 from sim.kernel.event_loop.codes import NONE
 from sim.kernel.event_loop.hash_tables import slot_of
+from sim.kernel.event_loop.heard import event_of
 from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.draws import child_id, output_count, output_key
 from sim.kernel.tools.pointer import State
@@ -28,11 +29,8 @@ EVENT_TIME = np.dtype(
 )
 
 
-# Event time: what came from a partition that sends to a partition, now and in its checkpoints; a tuple that is kept,
-# with the input of a join that it came over; a window of a partition; a key in a window, with the tuples of both inputs
-# of a join.
-CHANNEL = np.dtype([("sender", "i8"), ("event", "i8"), ("pending", "i8"), ("stored", "i8")], align=True)
-
+# A tuple that is kept, with the input of a join that it came over; a window of a partition; a key in a window, with the
+# tuples of both inputs of a join.
 NOTE = np.dtype(
     [("id", "u8"), ("created", "i8"), ("key", "i8"), ("pos", "i8"), ("side", "i4"), ("next", "i4")], align=True
 )
@@ -159,7 +157,8 @@ def enter(state: State, partition: int, created: int, key: int) -> None:
     u = state.partitions[partition]
     op = state.operators[u.operator]
     pane = NONE
-    for window in range(max(first_open(op, created), first_open(op, u.event)), created // op.slide + 1):
+    first = first_open(op, max(created, event_of(state, partition)))
+    for window in range(first, created // op.slide + 1):
         pane = _pane(state, partition, window, pane)
         c = state.cells[_cell(state, u.task, pane, key, window * op.slide + op.length)]
         c.newest = max(c.newest, created)
@@ -200,7 +199,7 @@ def join(state: State, visit: int) -> None:
     op, draws = state.operators[u.operator], state.draws[u.operator]
     side = side_of(state, op, e.origin)
     window = created // op.slide
-    if window * op.slide + op.length <= u.event:
+    if window * op.slide + op.length <= event_of(state, partition):
         return
     pane = _pane(state, partition, window, NONE)
     c = state.cells[_cell(state, u.task, pane, key, window * op.slide + op.length)]
@@ -224,7 +223,7 @@ def keep_side(state: State, partition: int, tuple_id: int, created: int, key: in
     op = state.operators[u.operator]
     window = created // op.slide
     end = window * op.slide + op.length
-    if end <= u.event:
+    if end <= event_of(state, partition):
         return
     c = state.cells[_cell(state, u.task, _pane(state, partition, window, NONE), key, end)]
     made = new_note(state)
@@ -269,35 +268,18 @@ def rehash_cells(cells: np.ndarray, index: np.ndarray, old: np.ndarray) -> None:
 
 
 @kernel
-def nth_partition(state: State, op: Any, number: int) -> int:
-    """Of the partitions that may be of the operator the k-th: the planned ones, then further instances of any."""
-    return (
-        op.first_partition + number
-        if number < op.partitions
-        else state.partitions.shape[0] - state.cluster.extra_instances + number - op.partitions
-    )
-
-
-@kernel
-def is_there(state: State, partition: int, task: int) -> bool:
-    """Return whether the partition is at the task, and not over."""
-    return state.partitions[partition].task == task and not state.partitions[partition].retired
-
-
-@kernel
 def due(state: State, task: int, event: int) -> int:
     """Return how many cells are in windows of the task that end with this watermark."""
     t = state.tasks[task]
     op = state.operators[t.operator]
     total = 0
-    if t.next_end <= event:
-        for k in range(op.partitions + state.cluster.extra_instances):
-            partition = nth_partition(state, op, k)
-            if is_there(state, partition, task):
-                pane = state.partitions[partition].panes
-                while pane != NONE and state.panes[pane].window * op.slide + op.length <= event:
-                    total += state.panes[pane].cells
-                    pane = state.panes[pane].next
+    partition = t.first_here if t.next_end <= event else NONE
+    while partition != NONE:
+        pane = state.partitions[partition].panes
+        while pane != NONE and state.panes[pane].window * op.slide + op.length <= event:
+            total += state.panes[pane].cells
+            pane = state.panes[pane].next
+        partition = state.partitions[partition].next_here
     return total
 
 
@@ -306,7 +288,7 @@ def _is_over(state: State, partition: int) -> bool:
     """Return whether the first window of the partition ends with its event time."""
     u = state.partitions[partition]
     op = state.operators[u.operator]
-    return u.panes != NONE and state.panes[u.panes].window * op.slide + op.length <= u.event
+    return u.panes != NONE and state.panes[u.panes].window * op.slide + op.length <= event_of(state, partition)
 
 
 @kernel
@@ -316,29 +298,32 @@ def end_windows(state: State, task: int) -> None:
     op = state.operators[t.operator]
     while True:
         window = NONE
-        for k in range(op.partitions + state.cluster.extra_instances):
-            partition = nth_partition(state, op, k)
+        partition = t.first_here
+        while partition != NONE:
             u = state.partitions[partition]
-            if is_there(state, partition, task) and u.live and _is_over(state, partition):
+            if u.live and _is_over(state, partition):
                 first = state.panes[u.panes].window
                 if window == NONE or first < window:
                     window = first
+            partition = u.next_here
         if window == NONE:
             break
-        for k in range(op.partitions + state.cluster.extra_instances):
-            partition = nth_partition(state, op, k)
+        partition = t.first_here
+        while partition != NONE:
             u = state.partitions[partition]
-            if is_there(state, partition, task) and u.live and _is_over(state, partition):
+            if u.live and _is_over(state, partition):
                 pane = u.panes
                 if state.panes[pane].window == window:
                     u.panes = state.panes[pane].next
                     _end(state, partition, pane)
+            partition = u.next_here
     t.next_end = NEVER_ENDS
-    for k in range(op.partitions + state.cluster.extra_instances):
-        partition = nth_partition(state, op, k)
+    partition = t.first_here
+    while partition != NONE:
         u = state.partitions[partition]
-        if is_there(state, partition, task) and u.panes != NONE:
+        if u.panes != NONE:
             t.next_end = min(t.next_end, state.panes[u.panes].window * op.slide + op.length)
+        partition = u.next_here
 
 
 @kernel
