@@ -103,6 +103,38 @@ def stream(rate_per_s: float, duration_s: float, selectivity: float) -> Any:
     )
 
 
+def timed_job(groups: int, chained: bool, duration_s: float) -> Any:
+    """Few tuples and a watermark each 10 ms, from 4 source tasks to a window of 16 tasks with so many key groups.
+
+    `chained`: by way of an operator with as many tasks and key groups.
+    """
+    from models.scenario.reading import scenario_from  # noqa: PLC0415
+
+    keys = {"distribution": "uniform", "count": 4096}
+    keyed = {
+        "kind": "aggregate",
+        "parallelism": 16,
+        "key_groups": groups,
+        "service": {"distribution": "deterministic", "value": "10 us"},
+    }
+    first = {"one": keyed | {"inputs": {"in": "key"}, "output": {"keys": keys}}} if chained else {}
+    return scenario_from(
+        {
+            "duration": f"{duration_s!r} s",
+            "workload": {"in": {"rate": "20 /s", "keys": keys, "watermark": "10 ms"}},
+            "operators": {
+                "in": {"kind": "source", "parallelism": 4},
+                **first,
+                "count": keyed | {"inputs": {"one" if chained else "in": "key"}, "window": {"length": "1 s"}},
+                "out": {"kind": "sink", "inputs": {"count": "shuffle"}},
+            },
+            "hosts": {"h": {"count": 16}},
+            "network": {"latency": "0.5 ms"},
+            "recording": {"detail": "histograms"},
+        }
+    )
+
+
 # -- measuring
 
 
@@ -304,6 +336,60 @@ def long(scale: float, repeats: int) -> None:
         at_most(f"{cores(shared)}, peak memory", peak / MIB, 500, "MiB")
 
 
+def watermarks(scale: float, repeats: int) -> None:
+    """CPU time of a watermark over a channel, with 16, 256 and 4,096 key groups, and of a barrier over 256 channels."""
+    from models.steady_state.estimate import watermarks as count  # noqa: PLC0415
+    from sim.engine import simulate  # noqa: PLC0415
+
+    seconds = max(0.2, 10 * scale)
+    for chained in (False, True):
+        cost: dict[int, list[float]] = {}
+        for groups in (16, 256, 4096):
+            short, full = (timed_job(groups, chained, length) for length in (0.1, seconds))
+            simulate(short)
+            for _ in range(repeats):
+                began = time.process_time()
+                simulate(short)
+                between = time.process_time()
+                simulate(full)
+                took = time.process_time() - between - (between - began)
+                cost.setdefault(groups, []).append(took / (count(full) - count(short)) * 1e6)
+            what = "from an operator with as many" if chained else "from sources"
+            line(f"{groups:,} key groups, {what}", f"{statistics.median(cost[groups]):,.2f} us")
+        at_most("4,096 / 16", ratio(cost[4096], cost[16]), 1.5)
+    for each, calls in ((1, "256 calls"), (16, "16 calls")):
+        line(f"a barrier over 256 channels, {calls}", f"{barrier(each) * 1e3:,.2f} ms")
+    at_most("a barrier over 256 channels, one call", barrier(256) * 1e3, 1, "ms")
+
+
+def barrier(each: int) -> float:
+    """CPU time [s], the least of some rounds, in which 16 tasks send a barrier to 16 others, so many at a call."""
+    from sim.data_plane import Mail  # noqa: PLC0415
+    from sim.engine import build  # noqa: PLC0415
+
+    control = build(timed_job(16, True, 1.0), plane=import_module("sim.kernel.event_loop.plane").CompiledPlane)
+    took, tasks = [], control.cluster.task_operator
+    above, below = ([task for task, operator in enumerate(tasks) if operator == number] for number in (1, 2))
+    control.aligned = control.message = lambda *_: None  # type: ignore[method-assign]
+
+    def script() -> Any:
+        for round_ in range(9):  # the first makes room
+            yield control.clock.sleep((round_ + 1) * 10**8)
+            began = time.process_time()
+            mail = [
+                Mail(sender, task, round_ * 1000 + task, turn=True, channels=len(above))
+                for sender in above
+                for task in below
+            ]
+            for first in range(0, len(mail), each):
+                control.plane.send_each(mail[first : first + each])
+            took.append(time.process_time() - began)
+
+    control.clock.process(script())
+    control.run(10**9)
+    return min(took)
+
+
 def start(scale: float, repeats: int) -> None:
     """What a process pays once: import, and the first run with an empty and with a warm cache of compiled code."""
     with tempfile.TemporaryDirectory() as empty:
@@ -314,7 +400,7 @@ def start(scale: float, repeats: int) -> None:
             line("the same again in that process", f"{two:.2f} s")
 
 
-SECTIONS = {section.__name__: section for section in (loop, scan, overload, million, long, start)}
+SECTIONS = {section.__name__: section for section in (loop, scan, overload, million, long, watermarks, start)}
 
 
 # -- processes of their own

@@ -41,6 +41,18 @@ class Timed(NamedTuple):
     arguments: tuple[Any, ...]
 
 
+class Mail(NamedTuple):
+    """One message of many that are sent at once, with the arguments of `ActionPlane.send`."""
+
+    sender: int
+    receiver: int
+    token: int
+    turn: bool = False
+    size_bytes: int = 0
+    work_ns: int = 0
+    channels: int = 0
+
+
 class Statistic(NamedTuple):
     """Counts of a partition since the start of the run, at all its tasks, and its size now (0 if not live)."""
 
@@ -381,6 +393,9 @@ class ActionPlane(Plane, Protocol):
         channels; then one of them enters the queue, and behind it the items held back, in order of arrival.
         A message is lost with its receiver, and if its sender dies before it has left.
         """
+
+    def send_each(self, messages: Sequence[Mail]) -> None:
+        """Send these messages in order, as `send` does one: what goes over many channels is one call."""
 
     def unalign(self, task: int) -> None:
         """Forget the oldest barriers that wait at the task; items that they held back arrive now."""

@@ -234,6 +234,9 @@ class Carrier(typing.Protocol):
     def send(self, message: Message, turn: bool, channels: int = 0) -> None:
         """Hand a message to the data plane."""
 
+    def send_each(self, messages: Sequence[Message], turn: bool, channels: int = 0) -> None:
+        """Hand messages to the data plane at once, in order."""
+
     def deliver(self, message: Message) -> None:
         """Call the handler of a message, unless the run is over."""
 
@@ -279,6 +282,11 @@ class Context:
         the last. Such a note is hashable. Parcels add their bytes to the message.
         """
         self._runtime.send(Message(self._run.number, kind, self.me, to, note, tuple(parcels)), turn, aligned)
+
+    def send_each(self, to: Iterable[tuple[int, object]], kind: str, turn: bool = False, aligned: int = 0) -> None:
+        """Send a message with a note to each of these tasks, as `send` does one, in order; a barrier is one call."""
+        messages = [Message(self._run.number, kind, self.me, task, note) for task, note in to]
+        self._runtime.send_each(messages, turn, aligned)
 
     def tell(self, kind: str, note: object = None) -> None:
         """Send a message to the protocol at the coordinator, which takes the latency alone."""

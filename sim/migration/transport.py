@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from enum import Enum
 from typing import Any
 
 from sim.clock import Process
 from sim.control.run_state import RunState
 from sim.control.state_store import StateStore
-from sim.data_plane import CONTROL
+from sim.data_plane import CONTROL, Mail
 from sim.migration.protocol import Message, ProtocolRun, Restarts
 
 
@@ -69,6 +69,13 @@ class ProtocolRuntime:
 
     def send(self, message: Message, turn: bool, channels: int = 0) -> None:
         """Hand a message to the data plane; those that wait for each other get the same token."""
+        self.send_each([message], turn, channels)
+
+    def send_each(self, messages: Sequence[Message], turn: bool, channels: int = 0) -> None:
+        """Hand messages to the data plane at once, in order."""
+        self.state.plane.send_each([self._mail(message, turn, channels) for message in messages])
+
+    def _mail(self, message: Message, turn: bool, channels: int) -> Mail:
         token = self._aligning.get(_alike(message)) if channels else None
         if token is None:
             token = self.state.new_token()
@@ -76,7 +83,7 @@ class ProtocolRuntime:
                 self._aligning[_alike(message)] = token
         self._sent[token] = message
         size = message.bytes + sum(parcel.bytes for parcel in message.parcels)
-        self.state.plane.send(message.sender, message.to, token, turn, size_bytes=size, channels=channels)
+        return Mail(message.sender, message.to, token, turn, size, 0, channels)
 
     def after_backlog(self, message: Message) -> None:
         """Carry a message of a task to itself, in front of its queue."""

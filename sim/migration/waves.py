@@ -115,10 +115,14 @@ class WaveContext(Context):
         """Send a message to the task that the subtask has now; its note is an `Address`."""
         self.send(self._cluster.partition_task[subtask], kind, turn, Address(subtask, number, origin))
 
+    def send_to_each(self, subtasks: Iterable[int], wave: Wave, turn: bool, origin: int = COORDINATOR) -> None:
+        """Send a wave to the tasks that the subtasks have now, in order."""
+        where, number = self._cluster.partition_task, wave.number
+        self.send_each([(where[one], Address(one, number, origin)) for one in subtasks], wave.kind, turn)
+
     def pass_on(self, wave: Wave, origin: int, turn: bool = True) -> None:
         """Send a wave from a subtask here to all downstream; with `turn` it comes behind all tuples before it."""
-        for subtask in self._flow.below[self._cluster.task_operator[self.me]]:
-            self.send_to(subtask, wave.kind, turn, wave.number, origin)
+        self.send_to_each(self._flow.below[self._cluster.task_operator[self.me]], wave, turn, origin)
 
     def acknowledge(self, wave: Wave, subtask: int) -> None:
         """Tell the coordinator that a subtask is done with a wave."""
@@ -168,13 +172,11 @@ class WaveProtocol(Protocol[W]):
 
     def send_along(self, ctx: Any, wave: Wave) -> None:
         """Send a wave along the dataflow."""
-        for source in self.plan.flow.sources:
-            ctx.send_to(source, wave.kind, number=wave.number)
+        ctx.send_to_each(self.plan.flow.sources, wave, turn=False)
 
     def broadcast(self, ctx: Any, wave: Wave, subtasks: Iterable[int]) -> None:
         """Send a wave to the end of the queues of these subtasks."""
-        for subtask in subtasks:
-            ctx.send_to(subtask, wave.kind, turn=True, number=wave.number)
+        ctx.send_to_each(subtasks, wave, turn=True)
 
     def on_ack(self, ctx: Any, message: Message) -> None:
         """Count an answer; the last one of a wave ends it."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from models.records.tables import NEVER
 from sim.clock import PAUSES, Process
-from sim.data_plane import CONTROL, Timed
+from sim.data_plane import CONTROL, Mail, Timed
 from sim.plain.channels import Channels
 from sim.plain.partition import Letter, Message, Partition, Visit, Work
 from sim.plain.task import Task
@@ -221,6 +221,11 @@ class Actions(Channels):
             self.send_message(message, task, size_bytes)
         elif origin.alive:
             origin.outbox.post(Letter(message, task, size_bytes))
+
+    def send_each(self, messages: Iterable[Mail]) -> None:
+        """Send these messages in order."""
+        for message in messages:
+            self.send(*message)
 
     def unalign(self, task: int) -> None:
         """Forget the oldest barriers that wait at the task; items that they held back arrive now."""

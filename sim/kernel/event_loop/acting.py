@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sim.clock import Clock, Process
-from sim.data_plane import CONTROL, Listener, Timed
+from sim.data_plane import CONTROL, Listener, Mail, Timed
 from sim.kernel.event_loop import actions, checkpoints, instances, pools, setup, timed_actions
 from sim.kernel.event_loop.codes import ACT, CALM, NONE
 from sim.kernel.event_loop.notices import TOLD_STORED
@@ -132,7 +132,14 @@ class Actions(ABC):
         """A message from task to task, or from CONTROL."""
         self._act()
         self._room(2)
-        actions.send_message(self.state, sender, receiver, token, turn, size_bytes, work_ns, channels)
+        actions.send_message(self.state, sender, receiver, token, int(turn), size_bytes, work_ns, channels)
+
+    def send_each(self, messages: Sequence[Mail]) -> None:
+        """Messages in order, in one call."""
+        if messages:
+            self._act()
+            self._room(2 * len(messages))
+            actions.send_messages(self.state, np.array(messages, np.int64))
 
     def unalign(self, task: int) -> None:
         """Forget the oldest barriers that wait at the task."""

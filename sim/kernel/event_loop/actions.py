@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from sim.clock import PAUSES
 from sim.kernel.event_loop.channels import send_mail
 from sim.kernel.event_loop.codes import BUNDLE, MAIL, NONE, TUPLE, UNPAUSE
@@ -224,6 +226,13 @@ def send_message(
         put_behind(state, visit, sender)
     else:
         send_mail(state, visit)
+
+
+@kernel
+def send_messages(state: State, mail: np.ndarray) -> None:
+    """Messages in order; `mail` (n, 7) has the arguments of each."""
+    for k in range(mail.shape[0]):
+        send_message(state, mail[k, 0], mail[k, 1], mail[k, 2], mail[k, 3], mail[k, 4], mail[k, 5], mail[k, 6])
 
 
 @kernel
