@@ -13,7 +13,7 @@ from models.units import to_ns
 from sim.clock import Process
 from sim.control.assembly import Control, PlaneFactory
 from sim.control.cluster import RunPlan
-from sim.data_plane import CONTROL, Parcel, Timed
+from sim.data_plane import CONTROL, Mail, Parcel, Timed
 from sim.engine import records
 from sim.kernel.event_loop.plane import CompiledPlane
 
@@ -348,14 +348,15 @@ class Scripted(Control):
         above = [one for one in live if any(e.down is goal for e in operators[self.cluster.task_operator[one]].edges)]
         channels = len(above) + self.draw.choice([0, 0, 0, 0, 1, -1])
         self.sent += 1
-        token = self.sent
+        token, at_once = self.sent, []
         for one in above:
             _, _, _, turn, size, work, _ = self._message(one, task)
             message = (one, task, token, turn, size, work, max(1, channels))
             if self.draw.random() < 0.5:
-                self.plane.send(*message)
+                at_once.append(Mail(*message))
             else:
                 self.later.append(message)
+        self.plane.send_each(at_once)
 
     def _timed(self, live: list[int]) -> list[Timed]:
         draw, at, made = self.draw, self.clock.now_ns(), []
