@@ -11,7 +11,6 @@ All rates are means over the whole run: peaks that are caught up before the end 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -28,6 +27,7 @@ from models.scenario.job import WindowState
 from models.scenario.rules.int64_limits import whole_time_faults
 from models.scenario.scenario import Scenario
 from models.steady_state.flow import Flow, copies, flows
+from models.steady_state.kept_outputs import kept_bytes, rounds_s
 from models.steady_state.load import Load, expected_load
 from models.topology import layout
 from models.topology.layout import dataflow, topological
@@ -209,13 +209,6 @@ BYTES_PER_LOGGED_STEP = 200.0  # if a host may fail: ids of tuples, to recognise
 LOGGED_INTERVALS = 8  # for so many checkpoint intervals, with some that are not needed any more
 BYTES_PER_EVENT = 300.0
 MOST_SAMPLES = 1000
-# Of two partitions of which one keeps outputs for the other, measured with up to a million pairs. Each checkpoint and
-# each round of acks goes over them.
-BYTES_PER_PAIR = 110.0
-BYTES_PER_ACKED_PAIR = 120.0  # more: what is acknowledged, and the confirmations of a round
-SECONDS_PER_SAVED_PAIR = 3e-7  # and checkpoint
-SECONDS_PER_ACKED_PAIR = 1.2e-7  # and round
-SECONDS_PER_MARK = 2e-8  # at the end of a slice of a partition
 # Recorded as histograms, at the most: waits and sojourns of an operator; latencies of a sink that fill some 14
 # powers of two in each interval, with the tables made of them.
 BYTES_PER_OPERATOR = 150e3
@@ -227,6 +220,7 @@ BYTES_PER_WAITING = 200.0
 BYTES_PER_UNEMITTED = 55.0  # for a tuple that a source could not emit yet
 # Measured in the same way of the plain engine, where runs differ by a factor of two, too.
 PLAIN_SECONDS_PER_STEP = 2e-5
+PLAIN_SECONDS_PER_KEPT_STEP = 2e-5  # more, where outputs are kept until downstream has made sure of them
 PLAIN_SECONDS_PER_WATERMARK = 1e-4
 PLAIN_BYTES_PER_STEP = 350.0
 PLAIN_BYTES_PER_LOGGED_STEP = 300.0  # more; no id is forgotten
@@ -282,7 +276,9 @@ def estimate(
         detail = "tuples"
         logged = PLAIN_BYTES_PER_LOGGED_STEP if _logs(scenario) else 0.0
         memory_bytes = events * BYTES_PER_EVENT + steps * (PLAIN_BYTES_PER_STEP + logged)
+        memory_bytes += kept_bytes(scenario, rates, engine)
         step_s, watermark_s = PLAIN_SECONDS_PER_STEP, PLAIN_SECONDS_PER_WATERMARK
+        step_s += PLAIN_SECONDS_PER_KEPT_STEP if scenario.fault_tolerance.keeps_outputs else 0.0
     else:
         memory_bytes = control_bytes + (
             steps * BYTES_PER_STEP
@@ -302,7 +298,7 @@ def estimate(
         + _heartbeats(scenario) * SECONDS_PER_HEARTBEAT
         + watermarks(scenario) * scenario.replications * watermark_s
         + _planned(scenario) * SECONDS_PER_PLANNED
-        + _rounds_s(scenario, rates) * scenario.replications,
+        + rounds_s(scenario, rates, engine) * scenario.replications,
         detail,
         tuple(whole_time_faults(scenario, inputs)),
     )
@@ -339,50 +335,12 @@ def _logs(scenario: Scenario) -> bool:
 
 def _control_bytes(scenario: Scenario, rates: Mapping[str, Flow], steps: float, doubled: float, events: float) -> float:
     """Return the memory of all but the tuples; `doubled` of the steps are of replicas."""
+    kept = kept_bytes(scenario, rates, "compiled")
     if not _logs(scenario):
-        return events * BYTES_PER_EVENT
+        return events * BYTES_PER_EVENT + kept
     always = 2 * doubled  # neither instance of a replicated group forgets ids
     remembered = always + (steps - always) * _remembered(scenario)
-    each = BYTES_PER_PAIR + (BYTES_PER_ACKED_PAIR if scenario.fault_tolerance.trims_by_acks else 0.0)
-    pairs_bytes = kept_pairs(scenario, rates) * each
-    return events * BYTES_PER_EVENT + remembered * BYTES_PER_LOGGED_STEP + pairs_bytes
-
-
-def kept_pairs(scenario: Scenario, rates: Mapping[str, Flow]) -> float:
-    """Return how many pairs of partitions there are at the end in which one keeps outputs for the other.
-
-    Of n pairs that are equally likely m tuples meet n (1 - exp(-m / n)) on average. Where keys stay as they are, a key
-    belongs to one pair, and both groups of it follow from its hash modulo their least common multiple.
-    """
-    if not (_logs(scenario) and scenario.fault_tolerance.keeps_outputs):
-        return 0.0
-    total = 0.0
-    for name, operator in scenario.operators.items():
-        for upstream, partitioning in operator.inputs.items():
-            sender = scenario.operators[upstream]
-            most = float(operator.groups if partitioning == "forward" else sender.groups * operator.groups)
-            new_keys = sender.output is not None and sender.output.keys is not None
-            if partitioning == "key" and sender.keyed and not new_keys:
-                most = float(math.lcm(sender.groups, operator.groups))
-                most = min(most, max(1.0, layout.keys_seen(scenario, name)))
-            sent = rates[upstream].rate_out.mean_per_s * scenario.duration_s
-            total += -most * math.expm1(-sent / most)
-    return total
-
-
-def _rounds_s(scenario: Scenario, rates: Mapping[str, Flow]) -> float:
-    """Return the time that checkpoints, rounds of acks and slices of a replication take for all pairs of partitions."""
-    tolerance = scenario.fault_tolerance
-    pairs, over = kept_pairs(scenario, rates), scenario.duration_s
-    saved = over / tolerance.interval_s if tolerance.takes_checkpoints else 0.0
-    trimming, history = tolerance.acked_slices, tolerance.kept_history
-    rounds = over / trimming.every_s if trimming else over / history.every_s if history else 0.0
-    slices = over / trimming.slice_s if trimming else 0.0
-    partitions = sum(operator.groups for operator in scenario.operators.values())
-    return (
-        pairs * (saved * SECONDS_PER_SAVED_PAIR + rounds * SECONDS_PER_ACKED_PAIR)
-        + slices * partitions * SECONDS_PER_MARK
-    )
+    return events * BYTES_PER_EVENT + remembered * BYTES_PER_LOGGED_STEP + kept
 
 
 def _detail(scenario: Scenario, steps: float, control_bytes: float) -> Detail:

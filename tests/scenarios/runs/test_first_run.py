@@ -15,6 +15,7 @@ import pytest
 
 from models.errors import InputError
 from models.scenario.inputs import RunInputs
+from models.scenario.reading import scenario_with
 from scenarios.files.scenario import path_of, read_scenario
 from scenarios.runs import first_run
 from scenarios.runs.run import run
@@ -82,6 +83,13 @@ def test_the_plain_engine_stands_in_only_where_it_is_sooner_done(
 ) -> None:
     scenario = read_scenario(path_of("crash-recovery"), changes).scenario
     assert first_run.stands_in(scenario, RunInputs(), engine) is stands_in
+
+
+def test_slices_that_the_plain_engine_takes_long_for_wait_for_the_compiler(nothing_is_compiled: list[str]) -> None:
+    few = read_scenario(path_of("elastic-word-count"), ("workload.sentences.rate=50 /s",)).scenario
+    many = scenario_with(few, {"fault_tolerance.trimming.slice": "1 ms", "operators.count.key_groups": 40})
+    assert first_run.stands_in(few, RunInputs(), "auto")
+    assert not first_run.stands_in(many, RunInputs(), "auto")
 
 
 def test_an_environment_variable_has_first_runs_wait(
