@@ -159,7 +159,7 @@ class Targets(Description):
     recovery_s: PositiveSeconds | None = Field(default=None, alias="recovery")
     """Longest recovery, failure to caught up."""
     lost: int | None = Field(default=None, strict=True, ge=0)
-    """Tuples lost."""
+    """Tuples lost at the sinks, or in state if these are more."""
     utilisation: Share | None = None
     """Highest utilisation of an operator."""
 

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from summaries import document_of as summarise
 
-from analysis.runs.summary import operator_times
+from analysis.runs.run_summary import Verdict
+from analysis.runs.summary import operator_times, verdicts
+from analysis.runs.summary import summarise as summarised
 from analysis.statistics import student_t95
 from models.scenario.job import FixedState
 
@@ -279,6 +281,17 @@ def test_targets_are_highest_values(make):
         "recovery_s": True,  # nothing failed
     }
     assert summary["targets"]["latency_p99_s"] == {"limit": 5.0, "value": 5.0, "met": True}
+
+
+@pytest.mark.parametrize(
+    ("sinks", "state", "value", "met"),
+    [(0, 0, 0, True), (0, 149, 149, False), (5, 2, 5, False), (None, 7, 7, False), (None, 0, None, None)],
+)
+def test_tuples_lost_in_state_miss_the_target_of_none_lost(make, sinks, state, value, met):
+    scenario = make.scenario(targets={"lost": 0})
+    summary = summarised(scenario, [by_hand(make)])
+    seen = replace(summary, guarantee=replace(summary.guarantee, lost=sinks, state_lost=state))
+    assert verdicts(scenario, seen) == {"lost": Verdict(0, value, met)}
 
 
 def test_a_recovery_that_did_not_end_misses_its_target(make):
