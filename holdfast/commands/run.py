@@ -23,6 +23,7 @@ from models.steady_state.estimate import estimate
 from scenarios.files.scenario import LoadedScenario, moved, read_scenario, resolve, scenario_text
 from scenarios.pages.run import run_page
 from scenarios.runs.execute import COMPILING
+from scenarios.runs.first_run import Beside
 from scenarios.runs.inputs import inputs_of
 from scenarios.runs.run import RunResult
 from scenarios.runs.run import run as run_scenario
@@ -109,13 +110,20 @@ def _announce(scenario: Scenario, inputs: RunInputs) -> None:
         typer.echo(f"note: about {slow} on the plain engine; the compiled one takes about {fast}", err=True)
 
 
-def _say_first_run() -> None:
-    """Say on stderr that the compiler works behind this run."""
-    typer.echo(
-        "note: first run of its kind on this machine: the plain engine makes it, with the same result, while the "
-        "compiled one is prepared in the background, for about a minute",
-        err=True,
-    )
+_BESIDE: dict[Beside, str] = {
+    "begun": "; the compiled one is prepared in the background, for about a minute",
+    "busy": "; another process compiles at the moment, so the compiled one may not be ready for the next run",
+    "no directory": ", as no directory can be written in which compiled code is kept; --engine compiled compiles anew",
+    "not started": ", as the compiler could not be started in the background; --engine compiled waits for it",
+}
+
+
+def _say_first_run(beside: Beside) -> None:
+    """Say on stderr which engine makes this run, and whether the compiler works behind it."""
+    note = "note: no compiled code of its kind is kept on this machine: the plain engine makes it, with the same result"
+    if beside in ("begun", "busy"):
+        note = "note: first run of its kind on this machine: the plain engine makes it, with the same result"
+    typer.echo(note + _BESIDE[beside], err=True)
 
 
 def _command(file: str, settings: list[str], engine: Engine = "auto") -> str:

@@ -15,7 +15,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, Literal
 
 from models.scenario.inputs import Engine, RunInputs
 from models.scenario.scenario import Scenario
@@ -27,6 +27,8 @@ from sim.plain.support import not_supported
 WAIT = "HOLDFAST_FIRST_RUN"
 """Environment variable: with `wait` first runs wait for the compiler, and no process is started beside them."""
 LONGEST_S = 10.0  # that the plain engine may take: less than the compiler
+Beside = Literal["begun", "busy", "no directory", "not started"]
+"""What became of the compiler beside a first run."""
 _beside: list[subprocess.Popen[bytes]] = []  # kept, for one that is forgotten while it runs is warned of
 
 
@@ -43,13 +45,17 @@ def stands_in(scenario: Scenario, inputs: RunInputs, engine: Engine) -> bool:
     return not is_compiled(scenario, inputs)
 
 
-def compile_beside(scenario: Scenario, inputs: RunInputs) -> None:
-    """Start a process that compiles what the run needs, if code can be kept; it goes on when this one has ended.
+def compile_beside(scenario: Scenario, inputs: RunInputs) -> Beside:
+    """Start a process that compiles what the run needs, and return whether it began; it goes on after this one.
 
-    It is of low priority, has no output, and ends at once if there is another one.
+    None is started if code cannot be kept, or another one compiles: `busy` also where that compiles the same. It is of
+    low priority, and has no output.
     """
     if directory() is None:
-        return
+        return "no directory"
+    with alone() as only:
+        if not only:
+            return "busy"
     with suppress(OSError), tempfile.TemporaryFile() as job:
         pickle.dump((scenario, inputs), job)
         job.seek(0)
@@ -57,6 +63,8 @@ def compile_beside(scenario: Scenario, inputs: RunInputs) -> None:
         command = [sys.executable, "-P", "-m", "scenarios.runs.first_run"]
         quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
         _beside.append(subprocess.Popen(command, stdin=job, **quiet))
+        return "begun"
+    return "not started"
 
 
 @contextmanager

@@ -66,7 +66,7 @@ def run(
     on_compile: Progress | None = None,
     engine: Engine = "auto",
     on_checked: Callable[[Scenario, RunInputs], None] | None = None,
-    on_first_run: Callable[[], None] | None = None,
+    on_first_run: Callable[[first_run.Beside], None] | None = None,
 ) -> RunResult:
     """Return the result of all replications; files that the scenario names are read relative to `folder`.
 
@@ -74,8 +74,8 @@ def run(
     fastest that can do what the scenario asks for; "plain", which does one event at a time and is some fifty times
     slower; or "auto", the compiled one, for which the plain one stands in on a first run that is short
     (`scenarios.runs.first_run`). `on_checked` is called with what is going to be simulated, before that begins, and
-    `on_first_run` if the plain engine stands in. Raises InputError for an engine that there is not, and for a scenario
-    that cannot be run (`scenarios.runs.inputs.checked`).
+    `on_first_run`, if the plain engine stands in, with what became of the compiler. Raises InputError for an engine
+    that there is not, and for a scenario that cannot be run (`scenarios.runs.inputs.checked`).
 
     >>> from holdfast import read_scenario, run
     >>> loaded = read_scenario("examples/two-hosts.toml")
@@ -90,9 +90,9 @@ def run(
         on_checked(scenario, inputs)
     first = first_run.stands_in(scenario, inputs, engine)
     if first:
-        first_run.compile_beside(scenario, inputs)
+        beside = first_run.compile_beside(scenario, inputs)
         if on_first_run:
-            on_first_run()
+            on_first_run(beside)
     chosen: Engine = "plain" if first else engine
     jobs = [Job(scenario, inputs, replication, chosen) for replication in range(scenario.replications)]
     records = tuple(execute(jobs, workers=workers, on_progress=on_progress, on_compile=on_compile))

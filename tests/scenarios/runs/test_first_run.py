@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from holdfast.commands.run import _say_first_run
 from models.errors import InputError
 from models.scenario.inputs import RunInputs
 from models.scenario.reading import scenario_with
+from models.scenario.scenario import Scenario
 from scenarios.files.scenario import path_of, read_scenario
 from scenarios.runs import first_run
 from scenarios.runs.run import run
@@ -33,17 +35,22 @@ def _by_default(monkeypatch: pytest.MonkeyPatch) -> None:
 def nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Runs find no compiled code; the names of those for which it would be compiled beside."""
     begun: list[str] = []
+
+    def compile_beside(scenario: Scenario, inputs: RunInputs) -> first_run.Beside:
+        begun.append(scenario.name)
+        return "begun"
+
     monkeypatch.setattr(first_run, "is_compiled", lambda scenario, inputs: False)
-    monkeypatch.setattr(first_run, "compile_beside", lambda scenario, inputs: begun.append(scenario.name))
+    monkeypatch.setattr(first_run, "compile_beside", compile_beside)
     return begun
 
 
 def test_a_first_run_that_is_short_gives_the_same(nothing_is_compiled: list[str]) -> None:
     scenario, told = read_scenario(path_of("crash-recovery"), SHORT).scenario, []
-    first = run(scenario, on_first_run=lambda: told.append("first"))
-    assert (nothing_is_compiled, told) == ([scenario.name], ["first"])
-    again = run(scenario, engine="compiled", on_first_run=lambda: told.append("again"))
-    assert told == ["first"]
+    first = run(scenario, on_first_run=told.append)
+    assert (nothing_is_compiled, told) == ([scenario.name], ["begun"])
+    again = run(scenario, engine="compiled", on_first_run=told.append)
+    assert told == ["begun"]
     assert first.summary == again.summary
     for one, other in zip(first.records, again.records, strict=True):
         assert one.kernel == other.kernel
@@ -123,9 +130,41 @@ def test_only_one_process_compiles_at_a_time(tmp_path: Path, monkeypatch: pytest
 def test_where_no_code_can_be_kept_none_is_compiled_beside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(first_run, "directory", lambda: None)
     monkeypatch.setattr(subprocess, "Popen", lambda *args, **options: pytest.fail("a process was started"))
-    first_run.compile_beside(read_scenario(path_of("crash-recovery"), SHORT).scenario, RunInputs())
+    scenario = read_scenario(path_of("crash-recovery"), SHORT).scenario
+    assert first_run.compile_beside(scenario, RunInputs()) == "no directory"
     with first_run.alone() as only:
         assert not only
+
+
+def test_where_another_process_compiles_none_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(first_run, "directory", lambda: tmp_path)
+    begun: list[Any] = []
+    monkeypatch.setattr(subprocess, "Popen", lambda *args, **options: begun.append(args))
+    monkeypatch.setattr(first_run, "_beside", [])
+    scenario = read_scenario(path_of("crash-recovery"), SHORT).scenario
+    with first_run.alone():
+        assert first_run.compile_beside(scenario, RunInputs()) == "busy"
+    assert begun == []
+    assert first_run.compile_beside(scenario, RunInputs()) == "begun"
+    assert len(begun) == 1
+
+
+@pytest.mark.parametrize(
+    ("beside", "said"),
+    [
+        ("begun", "in the background, for"),
+        ("busy", "another process compiles"),
+        ("no directory", "no directory can be"),
+    ],
+)
+def test_the_note_on_a_first_run_says_what_was_started(
+    capsys: pytest.CaptureFixture[str], beside: first_run.Beside, said: str
+) -> None:
+    _say_first_run(beside)
+    written = capsys.readouterr().err
+    assert "the plain engine makes it" in written
+    assert said in written
+    assert ("prepared in the background" in written) is (beside == "begun")
 
 
 @pytest.mark.slow  # half a minute of the compiler
