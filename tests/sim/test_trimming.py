@@ -426,6 +426,16 @@ def test_what_is_written_beside_the_task_leaves_it_to_tuples(mode: str, late: bo
         ({"method": "upstream-backup", "store": "upstream"}, "store: has no effect"),
         ({"store": "upstream", "allocation": "exact"}, "allocation: has no effect: checkpoints are kept on the host"),
         ({"allocation": "exact"}, "allocation: has no effect: checkpoints are kept in a remote store"),
+        ({"method": "upstream-backup", "interval": "3 s"}, "interval: has no effect: the method upstream-backup takes"),
+        ({"method": "source-backup", "kind": "full"}, "kind: has no effect: the method source-backup takes"),
+        ({"method": "active-replication", "copies": 2}, "copies: has no effect: the method active-replication takes"),
+        ({"method": "upstream-backup", "staggered": True}, "staggered: has no effect"),
+        ({"method": "upstream-backup", "remote": "1 MB/s"}, "remote: has no effect"),
+        ({"adjustment": {"checkpoint": "new"}}, "adjustment: has no effect: no operator is adjusted in the run"),
+        (
+            {"method": "upstream-backup", "history": {"length": "1 h"}},
+            "history.length: is not shorter than the run of 8 s: nothing is trimmed, and memory grows with the run",
+        ),
     ],
 )
 def test_keys_without_effect_are_warned_of(change: dict[str, Any], said: str) -> None:
@@ -433,6 +443,16 @@ def test_keys_without_effect_are_warned_of(change: dict[str, Any], said: str) ->
     if change.get("method"):
         del raw["fault_tolerance"]["trimming"]
     assert any(said in str(one) for one in warnings(scenario(raw)))
+
+
+@pytest.mark.parametrize("interval", ["8 s", "1 h"])
+def test_an_interval_that_is_no_shorter_than_the_run_is_refused(interval: str) -> None:
+    raw = chain("aB")
+    with pytest.raises(AssertionError, match=r"interval.*is not shorter than the run of 8 s.*no checkpoint would be"):
+        scenario(raw | {"fault_tolerance": raw["fault_tolerance"] | {"interval": interval}})
+    by_checkpoints = {"method": "checkpoint", "store": "remote", "interval": interval}
+    said = [str(one) for one in warnings(scenario(raw | {"fault_tolerance": by_checkpoints}))]
+    assert any("fault_tolerance.interval: is not shorter than the run" in one for one in said)
 
 
 def test_a_history_as_long_as_the_run_loses_nothing() -> None:

@@ -16,6 +16,7 @@ from models.scenario.events import HostFailure, Rebalance
 from models.scenario.inputs import RunInputs
 from models.scenario.job import WindowState
 from models.scenario.scenario import Scenario
+from models.schema_types import Description
 from models.steady_state.checkpoint_traffic import Bottleneck, bottlenecks
 from models.steady_state.load import Load, expected_load
 from models.topology.layout import (
@@ -32,6 +33,15 @@ from models.validation_messages import path_text
 
 _MOST_NAMES = 5
 _WORTH_NAMING = 0.005
+_OF_CHECKPOINTS = ("snapshots", "store", "allocation", "interval", "kind", "copies", "staggered", "remote")
+_OF_MOVES = ("rest", "moves", "prefer", "protocol", "scale_out", "acquisition", "scale_in")  # of key groups, by load
+_OF_OPERATORS = ("operators", "reports", "grow", "shrink")
+# Of elasticity, by policy. Plans and maintenance read `high`, `period` and `hosts` without a policy, too.
+_UNUSED = {
+    "none": ("low", "begin", *_OF_MOVES, *_OF_OPERATORS),
+    "threshold": _OF_OPERATORS,
+    "operators": tuple(key for key in _OF_MOVES if not key.startswith("scale")),  # which are refused there
+}
 _OTHERS = {"sends": "records", "writes": "services", "stores": "others"}
 
 
@@ -181,7 +191,11 @@ def _of_failures(scenario: Scenario) -> Iterator[Advice]:
         yield Advice("fault_tolerance.store", said)
     yield from _of_unused(scenario)
     history = scenario.fault_tolerance.kept_history
-    if history is not None and not scenario.fault_tolerance.replicates_all and fails:
+    kept = history is not None and not scenario.fault_tolerance.replicates_all
+    if history is not None and kept and history.length_s >= scenario.duration_s:
+        said = f"is not shorter than the run of {units.show(scenario.duration_s, 's')}: nothing is trimmed, and memory "
+        yield Advice("fault_tolerance.history.length", f"{said}grows with the run")
+    if history is not None and kept and fails:
         for name, operator in scenario.operators.items():
             ends_s = operator.state.length_s if isinstance(operator.state, WindowState) else math.inf
             if operator.state is not None and min(ends_s, scenario.duration_s) > history.length_s:
@@ -198,14 +212,23 @@ def _of_failures(scenario: Scenario) -> Iterator[Advice]:
 def _of_unused(scenario: Scenario) -> Iterator[Advice]:
     """Warn of keys that are written and have no effect with the method, or where its checkpoints are kept."""
     tolerance = scenario.fault_tolerance
-    written, here = tolerance.model_fields_set, "fault_tolerance"
+    written, here = _written(tolerance), "fault_tolerance"
     if tolerance.method != "none" and not tolerance.takes_checkpoints:
-        for key in ("snapshots", "store", "allocation"):
-            if key in written:
+        for key in _OF_CHECKPOINTS:
+            # The state store of an acker's waves has the bandwidth of the remote store, unless it says another one.
+            if key in written and not (key == "remote" and tolerance.acking):
                 yield Advice(f"{here}.{key}", f"has no effect: the method {tolerance.method} takes no checkpoints")
     elif tolerance.takes_checkpoints and tolerance.store != "nodes" and "allocation" in written:
         where = "in a remote store" if tolerance.store == "remote" else "on the host of an upstream task"
         yield Advice(f"{here}.allocation", f"has no effect: checkpoints are kept {where}")
+    if "adjustment" in written and tolerance.trims_by_acks and not scenario.adjusts:
+        yield Advice(f"{here}.adjustment", "has no effect: no operator is adjusted in the run")
+
+
+def _written(table: Description) -> set[str]:
+    """Return the keys of a table that are written, as files name them."""
+    known = type(table).model_fields
+    return {known[name].alias or name for name in table.model_fields_set}
 
 
 def _of_adjacent_tasks(scenario: Scenario) -> Iterator[Advice]:
@@ -274,8 +297,11 @@ def _falls_behind(one: Bottleneck, interval_s: float, duration_s: float) -> str:
 
 
 def _of_elasticity(scenario: Scenario) -> Iterator[Advice]:
-    """Warn of spare hosts that are never acquired, and of elasticity that cannot act."""
+    """Warn of spare hosts that are never acquired, of keys without effect, and of elasticity that cannot act."""
     elasticity = scenario.elasticity
+    for key in _UNUSED[elasticity.policy]:
+        if key in _written(elasticity):
+            yield Advice(f"elasticity.{key}", f"has no effect: elasticity.policy is {elasticity.policy}")
     acquires = elasticity.policy != "none" and elasticity.scale_out
     for name, group in scenario.hosts.items():
         if group.spare and not acquires:

@@ -12,7 +12,7 @@ import networkx as nx
 from models import display, units
 from models.errors import NO_VALUE, InputFault
 from models.scenario.events import Rebalance
-from models.scenario.fault_tolerance import ActiveReplica, History, Trimming
+from models.scenario.fault_tolerance import ActiveReplica, FaultTolerance, History, Trimming
 from models.scenario.rules import cluster
 from models.scenario.rules.dataflow import unknown_name, whole
 from models.scenario.scenario import Scenario
@@ -130,6 +130,7 @@ def _of_trimming(scenario: Scenario, broken: Collection[str]) -> Iterator[InputF
         return
     if tolerance.trimming is not None:
         yield from _of_repetition(scenario, here, tolerance.trimming, "slice", "every")
+    yield from _of_repetition(scenario, "fault_tolerance", tolerance, "interval", never="no checkpoint would be taken")
     if trimming.hop_s > trimming.every_s:
         rule = f"must be no longer than the time between two rounds, {_shown(trimming.every_s)}"
         yield InputFault(
@@ -144,13 +145,19 @@ def _of_trimming(scenario: Scenario, broken: Collection[str]) -> Iterator[InputF
         yield from _of_dataflow(scenario, trimming)
 
 
-def _of_repetition(scenario: Scenario, here: str, table: Trimming | History, *keys: str) -> Iterator[InputFault]:
+def _of_repetition(
+    scenario: Scenario,
+    here: str,
+    table: FaultTolerance | Trimming | History,
+    *keys: str,
+    never: str = "nothing would ever be trimmed",
+) -> Iterator[InputFault]:
     """Yield times, written in a table, that are no shorter than the run; nobody wrote the default of a short run."""
     for key in keys:
         time_s = getattr(table, f"{key}_s")
         if f"{key}_s" in table.model_fields_set and time_s >= scenario.duration_s:
             rule = f"is not shorter than the run of {_shown(scenario.duration_s)}"
-            yield InputFault(f"{here}.{key}", _shown(time_s), rule, "nothing would ever be trimmed")
+            yield InputFault(f"{here}.{key}", _shown(time_s), rule, never)
 
 
 def _of_ack_work(scenario: Scenario, trimming: Trimming, broken: Collection[str]) -> Iterator[InputFault]:

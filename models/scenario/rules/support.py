@@ -60,13 +60,15 @@ def _of_migration(scenario: Scenario, name: str, event: Migrate | Rescale) -> li
     history = scenario.fault_tolerance.kept_history is not None
     if isinstance(event, Rescale) and protocol == ADJUSTMENT:
         found = _beside_adjustments(scenario, f"{here}.protocol", protocol)
+    elif protocol not in PROTOCOLS:
+        # One fault for one name: whether it goes together with the method nobody can say.
+        found = _of_protocol(f"{here}.protocol", protocol, ADJUSTMENT if isinstance(event, Rescale) else "")
     elif history and protocol != WITHOUT_CHECKPOINTS:
         found = [(f"{here}.protocol", protocol, f"where no checkpoints are taken {WITHOUT_CHECKPOINTS} is")]
     elif history:
         found = []
     else:
-        found = _of_protocol(f"{here}.protocol", protocol)
-        found += _beside_moves(scenario, f"{here}.kind", event.kind)
+        found = _beside_moves(scenario, f"{here}.kind", event.kind)
         if protocol == WITHOUT_CHECKPOINTS:
             found.append((f"{here}.protocol", protocol, "with checkpoints direct and others are"))
     operator = scenario.operators.get(event.operator)
@@ -108,9 +110,10 @@ def _of_waves(scenario: Scenario) -> list[tuple[str, object, str]]:
     return found
 
 
-def _of_protocol(path: str, protocol: str) -> list[tuple[str, object, str]]:
-    """Return (path, value, hint) of a migration protocol that is not implemented."""
-    return [] if protocol in PROTOCOLS else [(path, protocol, f"{', '.join(PROTOCOLS)} are")]
+def _of_protocol(path: str, protocol: str, beside: str = "") -> list[tuple[str, object, str]]:
+    """Return (path, value, hint) of a migration protocol that is not implemented; `beside`: another one that is."""
+    known = filter(None, (*PROTOCOLS, beside))
+    return [] if protocol in PROTOCOLS else [(path, protocol, f"{', '.join(known)} are")]
 
 
 def _beside_adjustments(scenario: Scenario, path: str, what: str) -> list[tuple[str, object, str]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from models import units
+from models import display, units
 from models.distributions import Deterministic, Uniform
 from models.errors import InputFault
 from models.scenario.scenario import Scenario
@@ -42,7 +42,8 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
             yield InputFault(f"{path}.low", units.show(law.low_s, "s"), "must be shorter than high")
     yield from _of_waves(scenario)
     if "elasticity" not in broken and not scenario.elasticity.low < scenario.elasticity.high:
-        yield InputFault("elasticity.low", scenario.elasticity.low, "must be less than elasticity.high")
+        rule = f"must be less than elasticity.high = {display.number(scenario.elasticity.high, 6)}"
+        yield InputFault("elasticity.low", scenario.elasticity.low, rule)
 
 
 def _of_waves(scenario: Scenario) -> Iterator[InputFault]:

@@ -169,7 +169,7 @@ def refused(raw: dict[str, Any]) -> str:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"low": 0.7}, "elasticity.low = 0.7: must be below elasticity.high = 0.7"),
+        ({"low": 0.7}, "elasticity.low = 0.7: must be less than elasticity.high = 0.7"),
         ({"operators": ["sentimet"]}, "sentiment"),
         ({"operators": ["src"]}, "has no key groups that can move"),
         ({"scale_out": True}, "elasticity.scale_out"),
@@ -178,6 +178,17 @@ def refused(raw: dict[str, Any]) -> str:
 )
 def test_what_the_policy_cannot_do_is_refused(change: dict[str, Any], said: str) -> None:
     assert said in refused(job(**change))
+
+
+def test_one_fault_is_one_error() -> None:
+    assert refused(job(low=0.7)).count("\n") == 0
+    raw = job() | {"events": {"up": {"kind": "rescale", "at": "5 s", "operator": "sentiment", "parallelism": 12}}}
+    assert refused(raw) == ""
+    raw["events"]["up"]["protocol"] = "OAP"
+    said = refused(raw)
+    assert said.count("\n") == 0
+    assert said.startswith("events.up.protocol = OAP: not simulated yet (direct, ")
+    assert said.endswith(", oap are)")
 
 
 def test_the_policy_needs_the_protocol() -> None:

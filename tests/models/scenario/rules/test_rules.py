@@ -286,7 +286,7 @@ BROKEN: list[tuple[dict[str, object], list[str]]] = [
     ),
     ({"warmup": "10 min"}, ["warmup = 10 min: must be shorter than the duration of 10 min"]),
     ({"replications": 10**6}, ["replications = 1000000: must be at most 100000"]),
-    ({"elasticity": {"low": 0.9}}, ["elasticity.low = 0.9: must be less than elasticity.high"]),
+    ({"elasticity": {"low": 0.9}}, ["elasticity.low = 0.9: must be less than elasticity.high = 0.85"]),
     (
         {"elasticity/hosts": ["wrker"]},
         ["elasticity.hosts[0] = wrker: there is no host group of this name (did you mean worker?)"],
@@ -515,6 +515,7 @@ LATER: list[tuple[dict[str, object], list[str]]] = [
     ({"elasticity": {"policy": "threshold", "protocol": "teleport"}}, ["elasticity.protocol"]),
     ({"elasticity": {"policy": "threshold"}, "fault_tolerance": {"method": "none"}}, ["elasticity.policy"]),
     ({"events/move": MIGRATE | {"protocol": "teleport"}}, ["events.move.protocol"]),
+    ({"fault_tolerance": TRIMS, "events/move": MIGRATE | {"protocol": "teleport"}}, ["events.move.protocol"]),
     ({"events/move": MIGRATE, "fault_tolerance": {"method": "none"}}, ["events.move.kind"]),
     ({"events/move": MIGRATE, "fault_tolerance/guarantee": "at-most-once"}, ["events.move.kind"]),
     (
@@ -635,6 +636,15 @@ DOUBTFUL: list[tuple[dict[str, object], str]] = [
     ({"hosts/worker/spare": 1}, "hosts.worker.spare: spare hosts are never acquired without scale-out"),
     ({"elasticity": {"policy": "threshold"}}, "hosts.worker.cpu: each thread has a core of its own"),
     ({"elasticity": {"policy": "threshold", "period": "1 h"}}, "elasticity.period: no decision is taken"),
+    (
+        {"elasticity": {"policy": "threshold", "grow": 3.0}},
+        "elasticity.grow: has no effect: elasticity.policy is thres",
+    ),
+    ({"elasticity": {"policy": "operators", "protocol": "cpa"}}, "elasticity.protocol: has no effect: elasticity.poli"),
+    ({"elasticity": {"policy": "operators", "prefer": "usable"}}, "elasticity.prefer: has no effect"),
+    ({"elasticity": {"policy": "operators", "acquisition": "1 s"}}, "elasticity.acquisition: has no effect"),
+    ({"elasticity": {"low": 0.2}}, "elasticity.low: has no effect: elasticity.policy is none"),
+    ({"elasticity": {"policy": "none", "scale_out": True}}, "elasticity.scale_out: has no effect"),
     (
         {"fault_tolerance/maintenance": {"every": "1 h"}},
         "fault_tolerance.maintenance.every: no allocation is compared before the run ends",
