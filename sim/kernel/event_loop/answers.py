@@ -185,15 +185,19 @@ class Answers(ABC):
 
     def ledger(self) -> list[tuple[int, int, int, int]]:
         """Return rows (operator, expected, lost, duplicated)."""
-        operators = self._plan.operators
         sources = range(self.state.sources.shape[0])
         unfinished = [self._unfinished(source) for source in sources] if self._plan.acker else None
         expected, lost, duplicated = audit.settle(
             self.state, self._arrival_streams, self._carried(), self._saved(), unfinished
         )
+        return self._ledger_rows(expected, lost, duplicated)
+
+    def _ledger_rows(
+        self, expected: np.ndarray, lost: np.ndarray, duplicated: np.ndarray
+    ) -> list[tuple[int, int, int, int]]:
         return [
             (index, int(expected[index]), int(lost[index]), int(duplicated[index]))
-            for index, plan in enumerate(operators)
+            for index, plan in enumerate(self._plan.operators)
             if not plan.is_source and plan.reckoned
         ]
 
@@ -203,22 +207,11 @@ class Answers(ABC):
         self._flush()
         if unfinished:
             self.recording.add_visits(np.array(unfinished, np.int64))
-        dropped = self.state.dropped_rows[: int(self.state.drops["rows"])]
         checkpoints = self.state.checkpoint_rows[: int(self.state.checkpointing["rows"])]
         made = dict(self.recording.tables())
         made["cpu"] = table("cpu", self._cpu())
         made["waiting"] = self._waiting()
-        made["dropped"] = table(
-            "dropped",
-            {
-                "operator": dropped["operator"],
-                "task": dropped["task"],
-                "arrival_ns": dropped["arrival"],
-                "start_ns": dropped["start"],
-                "at_ns": dropped["at"],
-                "reason": np.array(REASONS)[dropped["reason"]],
-            },
-        )
+        made["dropped"] = self._dropped()
         made["checkpoints"] = table(
             "checkpoints",
             {
@@ -233,6 +226,13 @@ class Answers(ABC):
             },
         )
         return made
+
+    def _dropped(self) -> dict[str, np.ndarray]:
+        """Return the table of tuples that ended without effect."""
+        dropped = self.state.dropped_rows[: int(self.state.drops["rows"])]
+        columns = {name: dropped[name] for name in ("operator", "task")}
+        columns |= {f"{name}_ns": dropped[name] for name in ("arrival", "start", "at")}
+        return table("dropped", columns | {"reason": np.array(REASONS)[dropped["reason"]]})
 
     def _cpu(self) -> list[Row]:
         """Return rows of the tasks on hosts whose pace changes."""

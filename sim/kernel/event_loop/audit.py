@@ -7,12 +7,12 @@ anything that would follow from it. Operators downstream of a window are not aud
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sim.arrival_stream import ArrivalStream
+from sim.arrival_stream import Block
 from sim.kernel.event_loop.buffers import CHUNK, NODES, TWICE, next_node
 from sim.kernel.event_loop.channels import sent_to
 from sim.kernel.event_loop.codes import BROADCAST, NONE, TUPLE
@@ -71,14 +71,30 @@ class Saved(NamedTuple):
     twice: int
 
 
+class Since(NamedTuple):
+    """Where a part of a run begins that is audited by itself.
+
+    `coming` (n,): visits that were under way, in queues or in service. `base` (n_partitions,): applied tuples before.
+    `emitted` (n_sources,): tuples of each source before.
+    """
+
+    coming: np.ndarray
+    base: np.ndarray
+    emitted: np.ndarray
+
+
 def settle(
     state: State,
-    streams: Callable[[], Sequence[ArrivalStream]],
+    streams: Callable[[], Sequence[Iterable[Block]]],
     carried: Sequence[Carried] = (),
     saved: Sequence[Saved] = (),
     unfinished: Sequence[np.ndarray] | None = None,
+    since: Since | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Expected, lost and duplicated inputs, each (n_operators,); `streams()` repeat the arrivals at each source.
+
+    With `since` only what came in a part of the run is expected, which `streams()` begin with. What was applied before
+    it and is lost in it counts as lost.
 
     `unfinished` has by source the numbers of the roots that are not done, where there is an acker: what is missing of
     them will come again.
@@ -90,16 +106,17 @@ def settle(
     if state.ids["overdue"]:
         raise RuntimeError(f"{state.ids['overdue']} tuples were sent again whose ids had been forgotten")
     if state.options["logs_ids"]:
-        return _by_id(state, streams(), carried, saved, unfinished)
+        return _by_id(state, streams(), carried, saved, unfinished, since)
     return by_sum(state)
 
 
 def _by_id(
     state: State,
-    streams: Sequence[ArrivalStream],
+    streams: Sequence[Iterable[Block]],
     carried: Sequence[Carried],
     saved: Sequence[Saved],
     unfinished: Sequence[np.ndarray] | None,
+    since: Since | None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     expected, lost, duplicated = (np.zeros(state.operators.shape[0], np.int64) for _ in range(3))
     size = 2
@@ -119,7 +136,13 @@ def _by_id(
     for parcel in carried:
         enter_carried(state, table, parcel.partitions, parcel.ids)
     sieve = sieve_of(table)
-    for source, first, arrivals, keys in _emitted(state, streams):
+    before = np.zeros(state.sources.shape[0], np.int64)
+    if since is not None:
+        before = since.emitted
+        np.add.at(lost, state.partitions["operator"], np.maximum(since.base - gone, 0))
+        gone = np.maximum(gone - since.base, 0)
+        enter_coming(state, table, sieve, gone, since.coming, expected, lost, stack)
+    for source, first, arrivals, keys in _emitted(state, streams, before):
         again = done = np.zeros(keys.size, np.bool_)
         if unfinished is not None:
             again = np.isin(np.arange(first, first + keys.size), unfinished[source])
@@ -136,13 +159,15 @@ def _stack(state: State) -> np.ndarray:
     return np.zeros((int(state.options["fan_out"]) * (state.operators.shape[0] + 1) + 1, 3), np.uint64)
 
 
-def _emitted(state: State, streams: Sequence[ArrivalStream]) -> Iterator[tuple[int, int, np.ndarray, np.ndarray]]:
-    """(source, sequence number of the first, arrivals, keys) of all that was emitted."""
+def _emitted(
+    state: State, streams: Sequence[Iterable[Block]], before: np.ndarray
+) -> Iterator[tuple[int, int, np.ndarray, np.ndarray]]:
+    """(source, sequence number of the first, arrivals, keys) of all that was emitted behind the first so many."""
     for source, stream in enumerate(streams):
-        first, emitted = 0, int(state.sources["emitted"][source])
-        for arrivals, keys in stream:
-            if first >= emitted:
-                break
+        first, emitted = int(before[source]), int(state.sources["emitted"][source])
+        blocks = iter(stream)
+        while first < emitted:
+            arrivals, keys = next(blocks)
             yield source, first, arrivals, keys[: emitted - first]
             first += keys.size
 
@@ -376,6 +401,27 @@ def enter(
         depth = _push_outputs(state, stack, 0, b.partition, source_id(b.code, first + sequence), keys[sequence])
         closed = arrivals[sequence] < max(state.ids.oldest, state.ids.closed)
         _follow(state, table, sieve, gone, closed, again[sequence], done[sequence], depth, expected, lost, stack)
+
+
+@kernel
+def enter_coming(
+    state: State,
+    table: np.ndarray,
+    sieve: np.ndarray,
+    gone: np.ndarray,
+    coming: np.ndarray,
+    expected: np.ndarray,
+    lost: np.ndarray,
+    stack: np.ndarray,
+) -> None:
+    """The same for tuples that were under way when this part of the run began."""
+    for k in range(coming.shape[0]):
+        e = coming[k]
+        stack[0, 0] = e.partition
+        stack[0, 1] = e.id
+        stack[0, 2] = e.key
+        closed = e.created < max(state.ids.oldest, state.ids.closed)
+        _follow(state, table, sieve, gone, closed, False, False, 1, expected, lost, stack)
 
 
 @kernel

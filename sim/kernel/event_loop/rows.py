@@ -138,13 +138,18 @@ def make_room(state: State, recording: Kept, need: int) -> None:
     hand_over(state, recording)
     if isinstance(recording, TupleRecording):
         recording.make_room(need)
-        for name, column in _columns(recording).items():
-            setattr(state, name, column)
-        state.recording["visit_room"], state.recording["delivery_room"] = state.visit_end.size, state.delivery_at.size
+        share(state, recording)
     elif need > state.recording["visit_room"]:
         rows = 2 * need
         state.visit_rows, state.delivery_rows = np.zeros(rows, VISIT_ROW), np.zeros(rows, DELIVERY_ROW)
         state.recording["visit_room"] = state.recording["delivery_room"] = rows
+
+
+def share(state: State, recording: TupleRecording) -> None:
+    """Write rows into the columns that the recording has now."""
+    for name, column in _columns(recording).items():
+        setattr(state, name, column)
+    state.recording["visit_room"], state.recording["delivery_room"] = state.visit_end.size, state.delivery_at.size
 
 
 def hand_over(state: State, recording: Kept) -> None:

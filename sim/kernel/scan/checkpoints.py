@@ -289,7 +289,7 @@ def _forget(state: State) -> None:
     u = state.saved[e.partition]
     u.notes -= 1
     sent = e.time - state.options.latency
-    tasks = _keepers(state, e.partition, e.bytes, sent, e.row)
+    tasks = 0 if e.counted else _keepers(state, e.partition, e.bytes, sent, e.row)
     if tasks > 0:
         _count(state, TRIMMED, sent, tasks, 0)
     if u.pool:
@@ -386,7 +386,7 @@ def notes_under_way(state: State, rows: np.ndarray) -> int:
     n = 0
     for k in range(state.agenda.count):
         e = state.happenings[k]
-        if e.kind != TRIM:
+        if e.kind != TRIM or e.counted:
             continue
         sent = e.time - state.options.latency
         tasks = _keepers(state, e.partition, e.bytes, sent, e.row)

@@ -32,7 +32,7 @@ BOX = np.dtype([("first", "i8"), ("room", "i8"), ("n", "i8"), ("sent", "i8"), ("
 
 STAGE = np.dtype(
     [
-        ("first_task", "i4"),
+        ("first_task", "i4"),  # in `stage_tasks`
         ("tasks", "i4"),
         ("first_source", "i4"),
         ("sources", "i4"),

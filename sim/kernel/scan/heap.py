@@ -20,6 +20,7 @@ HAPPENING = np.dtype(
         ("row", "i8"),  # of a note the first task of which it does not count what it sent at that very instant
         ("partition", "i4"),
         ("kind", "i4"),
+        ("counted", "u1"),  # of a note: its messages have been counted
     ],
     align=True,
 )
@@ -58,6 +59,7 @@ def put(state: State, time: int, rank: int, kind: int, partition: int, count: in
     e.row = row
     e.partition = partition
     e.kind = kind
+    e.counted = 0
     while n > 0 and _before(state, n, (n - 1) // 2):
         _swap(state, n, (n - 1) // 2)
         n = (n - 1) // 2

@@ -125,7 +125,7 @@ def send_over_links(state: State, operator: int) -> int:
     if state.progress.phase == LINK_OLD:
         stage = state.stages[operator]
         while state.progress.next < stage.tasks:
-            host = state.task_host[stage.first_task + state.progress.next]
+            host = state.task_host[state.stage_tasks[stage.first_task + state.progress.next]]
             queue = state.options.tasks + host
             q = state.queues[queue]
             while q.n > 0 and state.links[host].free < state.span.end:

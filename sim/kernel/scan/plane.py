@@ -28,15 +28,24 @@ class ScanPlane:
     A `Plane` and no more: for runs that `sim.kernel.choice` allows, in which nothing fails and nothing moves.
     """
 
-    def __init__(self, plan: RunPlan, cluster: Cluster, clock: Clock, listener: Listener) -> None:
+    def __init__(
+        self,
+        plan: RunPlan,
+        cluster: Cluster,
+        clock: Clock,
+        listener: Listener,
+        recording_: recording.Kept | None = None,
+        streams: list[ArrivalStream] | None = None,
+    ) -> None:
+        """`recording_` and `streams` are those of another plane that has had the run before."""
         self._plan, self._cluster, self._clock, self._listener = plan, cluster, clock, listener
         self._unplanned: list[
             tuple[int, int]
         ] = []  # (first checkpoint, partition) without planned checkpoint host, last first
-        self.recording = recording_of(plan.scenario, plan.inputs)
+        self.recording = recording_ or recording_of(plan.scenario, plan.inputs)
         count = sum(plan.operators[operator].is_source for operator in cluster.partition_operator)
-        block = max(256, min(2**14, _ARRIVALS // max(1, count)))
-        self._streams = [
+        block = streams[0].block if streams else max(256, min(2**14, _ARRIVALS // max(1, count)))
+        self._streams = streams or [
             ArrivalStream(
                 plan.scenario,
                 plan.operators[operator].name,
@@ -56,6 +65,7 @@ class ScanPlane:
         self._sample = np.zeros((tasks, 5), np.int64)
         self._sample[:, 0], self._sample[:, 1] = np.arange(tasks), cluster.task_host
         self._waits, self._busy = self.state.queues["n"][:tasks], self.state.servers["busy"]  # as they are at any time
+        self._live = np.flatnonzero(cluster.task_alive)
         self._lag = np.zeros((sources.size, 2), np.int64)
         self._lag[:, 0] = self.state.partition_operator[sources]
 
@@ -75,14 +85,21 @@ class ScanPlane:
             if why == DONE:
                 return False
             if why == REFILL:
-                source = int(self.state.requests["refill"])
-                pools.refilled(self.state, source, self._streams[source])
+                self.refill(int(self.state.requests["refill"]))
             elif why == FLUSH:
                 self._sum_up()
             elif why == CHECKPOINTS_FULL:
                 saving.grow(self.state)
             else:
                 setup.grow(self.state, self.recording)
+
+    def refill(self, source: int) -> None:
+        """Put the next arrivals at a source behind those that are not emitted yet."""
+        pools.refilled(self.state, source, self._streams[source])
+
+    def plan_later(self, unplanned: list[tuple[int, int]]) -> None:
+        """Have control choose checkpoint hosts: (next checkpoint, partition), last first."""
+        self._unplanned = unplanned
 
     def _sum_up(self) -> None:
         """Add up the messages of the last seconds."""
@@ -116,12 +133,12 @@ class ScanPlane:
     # -- records
 
     def samples(self) -> np.ndarray:
-        """Return a row for each task: all live."""
+        """Return a row for each live task."""
         rows = self._sample.copy()
         rows[:, 2], rows[:, 3] = self._waits, self._busy
         if self.state.saves:
             rows[:, 4] = saving.kept(self.state, len(rows))
-        return rows
+        return rows[self._live]
 
     def buffers(self) -> list[Row]:
         """No queue has a bound."""

@@ -80,7 +80,9 @@ def arrays(plan: RunPlan, cluster: Cluster) -> dict[str, np.ndarray]:
     for operator in plan.operators:
         made["saving"]["partitions"][operator.index] = operator.description.groups
         for down in {edge.down.index for edge in operator.edges}:
-            made["saving"]["senders"][down] += operator.description.parallelism
+            made["saving"]["senders"][down] += np.sum(
+                np.array(cluster.task_operator)[cluster.task_alive] == operator.index
+            )
     made["partition_marks"] = np.zeros(len(cluster.partition_operator), np.int64)
     made["task_marks"] = np.zeros(len(cluster.task_host), np.int64)
     made["count_rows"] = np.zeros(_ROWS, MESSAGE_ROW)

@@ -43,7 +43,8 @@ def state(plan: RunPlan, cluster: Cluster, block: int, recording: scan_recording
     threads = int(servers["threads"].sum())
     saves = plan.scenario.fault_tolerance.takes_checkpoints
     made = ScanState(
-        stages=_stages(plan, operators, servers),
+        stages=_stages(cluster, operators, servers),
+        stage_tasks=stage_tasks(cluster),
         topological=np.array([names.index(name) for name in topological(plan.scenario)], np.int64),
         operators=operators,
         draws=draws,
@@ -110,12 +111,20 @@ def _servers(plan: RunPlan, cluster: Cluster) -> np.ndarray:
     return made
 
 
-def _stages(plan: RunPlan, operators: np.ndarray, servers: np.ndarray) -> np.ndarray:
-    """Return the tasks, sources and edges of each operator (n_operators,): tasks are numbered operator by operator."""
+def stage_tasks(cluster: Cluster) -> np.ndarray:
+    """Return the live tasks, operator by operator; those that a recovery has started have the highest numbers."""
+    live = np.flatnonzero(cluster.task_alive)
+    return live[np.argsort(np.array(cluster.task_operator)[live], kind="stable")]
+
+
+def _stages(cluster: Cluster, operators: np.ndarray, servers: np.ndarray) -> np.ndarray:
+    """Return the tasks, sources and edges of each operator (n_operators,)."""
     made = np.zeros(len(operators), STAGE)
-    made["tasks"] = [operator.description.parallelism for operator in plan.operators]
+    of_live = np.array(cluster.task_operator)[cluster.task_alive]
+    made["tasks"] = np.bincount(of_live, minlength=len(operators))
     made["first_task"] = np.cumsum(made["tasks"]) - made["tasks"]
-    made["sources"] = np.where(operators["is_source"], made["tasks"], 0)
+    of_partitions = np.bincount(cluster.partition_operator, minlength=len(operators))
+    made["sources"] = np.where(operators["is_source"], of_partitions, 0)
     made["first_source"] = np.cumsum(made["sources"]) - made["sources"]
     made["first_edge"], made["edges"] = operators["first_edge"], operators["edges"]
     for index, stage in enumerate(made):

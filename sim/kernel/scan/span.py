@@ -272,7 +272,7 @@ def _go_on(state: State, operator: int) -> int:
             return GROW
         if state.progress.next == stage.tasks:
             break
-        task = np.int64(stage.first_task + state.progress.next)
+        task = state.stage_tasks[stage.first_task + state.progress.next]
         t, q = state.servers[task], state.queues[task]
         kept = 0
         for k in range(t.first_thread, t.first_thread + t.serving):

@@ -108,6 +108,7 @@ ROOMS = (
         {"options": OPTIONS},
         {
             "stages": STAGE,
+            "stage_tasks": _i8,  # live tasks, operator by operator
             "topological": _i8,
             "draws": OPERATOR_DRAWS,
             "edges": EDGE,

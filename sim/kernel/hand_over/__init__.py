@@ -1,0 +1,5 @@
+"""One run on two kernels: what the scan and the event loop hand over to each other between two of their spans.
+
+`to_loop` and `to_scan` translate the state at an instant before which all is done and at which nothing is yet. `plane`
+decides when. All of it is Python on whole arrays: a run hands over a few times.
+"""

@@ -1,0 +1,289 @@
+"""The plane of a run that the two kernels do in turns: the scan while nothing happens, the event loop else.
+
+It is the event loop, beside which there is a scan. Only one of the two has the run at a time (`_scan` is None while the
+event loop has it). Verbs that the scan has not go to the event loop, which takes the run over at their instant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from sim.clock import Clock, Process
+from sim.control.cluster import Cluster, RunPlan
+from sim.data_plane import DataPlane, Key, Listener, Plane
+from sim.kernel.event_loop import audit, channels, rows
+from sim.kernel.event_loop.codes import NONE
+from sim.kernel.event_loop.plane import CompiledPlane
+from sim.kernel.hand_over import to_loop, to_scan
+from sim.kernel.hand_over.reread import Reread
+from sim.kernel.scan import recording as scan_recording
+from sim.kernel.scan.plane import ScanPlane
+from sim.recording import TupleRecording
+
+_FAR_NS = 1 << 62
+
+
+class NotCovered(RuntimeError):
+    """A failure needs what the scan did not keep: the event loop has to have the run from an earlier instant on."""
+
+
+class TwoKernels(CompiledPlane):
+    """A plane whose kernels hand the run over to each other.
+
+    `spells` says when the event loop is to have it: pairs (begin, end), rising, in ns. After the end of one the scan
+    gets it as soon as it can go on, which is tried each `patience_ns`.
+    """
+
+    _scan: ScanPlane | None = None
+
+    def __init__(
+        self,
+        plan: RunPlan,
+        cluster: Cluster,
+        clock: Clock,
+        listener: Listener,
+        spells: Sequence[tuple[int, int]],
+        patience_ns: int,
+    ) -> None:
+        super().__init__(plan, cluster, clock, listener)
+        self._spells, self._patience_ns = [*spells], patience_ns
+        self._next = 0  # spell
+        self._try_ns = _FAR_NS
+        self._round: tuple[int, int, int] | None = None  # begin, next, and the number of that turn
+        self._told: dict[tuple[int, str], list[int]] = {}  # messages of the scan
+        scan = self._new_scan()
+        scan.state.arrivals = self.state.arrivals.copy()
+        scan.state.sources[:] = self.state.sources
+        self._scan = scan
+        self._made: to_loop.Made | None = None  # of the last hand-over to the event loop
+        self._ledger = np.zeros((3, len(plan.operators)), np.int64)  # of the parts that the event loop has done
+        self._reread = [Reread(stream) for stream in self._arrival_streams()]
+        self.hindrances: list[tuple[int, str]] = []
+        self.hand_overs: list[int] = []
+
+    def _new_scan(self) -> ScanPlane:
+        return ScanPlane(
+            self._plan, self._cluster, self._clock, self._listener, recording_=self._kept, streams=self._streams
+        )
+
+    # -- who has the run
+
+    def advance(self, limit: Key) -> bool:
+        """Do all that comes before `limit`; True if the listener was told something."""
+        while True:
+            if self._scan is not None:
+                begin = self._spells[self._next][0] if self._next < len(self._spells) else _FAR_NS
+                if limit[0] <= begin:
+                    return self._scan.advance(limit)
+                if self._scan.advance((begin, -1, 0)):
+                    return True
+                self._to_loop(begin)
+            else:
+                if limit[0] <= self._try_ns:
+                    return super().advance(limit)
+                if super().advance((self._try_ns, -1, 0)):
+                    return True
+                self._to_scan(self._try_ns)
+
+    def _to_loop(self, at_ns: int) -> None:
+        """The event loop takes the run over."""
+        scan = self._scan
+        assert scan is not None
+        while self._next < len(self._spells) and self._spells[self._next][0] <= at_ns:
+            self._try_ns = max(at_ns, self._spells[self._next][1])
+            self._next += 1
+        if self._try_ns == _FAR_NS:
+            self._try_ns = at_ns + self._patience_ns
+        for what, numbers in scan.messages().items():
+            both = self._told.setdefault(what, [0, 0])
+            self._told[what] = [one + more for one, more in zip(both, numbers, strict=True)]
+        for source, b in enumerate(scan.state.sources):
+            if b["emitted"] == b["have"] and b["more"]:
+                scan.refill(source)
+        scan.ledger()  # audits what the scan has done
+        self._made = to_loop.fill(scan.state, self.state, self._plan, self._cluster, at_ns, self._turn(scan))
+        scan_recording.hand_over(scan.state, self._kept)
+        self._take_rows(scan)
+        self._scan = None
+        self.hand_overs.append(at_ns)
+        self._grow(int(self.state.options["fan_out"]) + 2)
+
+    def _to_scan(self, at_ns: int) -> None:
+        """The scan takes the run over, if it can."""
+        begin = self._spells[self._next][0] if self._next < len(self._spells) else _FAR_NS
+        if begin <= at_ns:
+            self._try_ns = max(at_ns, self._spells[self._next][1])
+            self._next += 1
+            if self._try_ns > at_ns:
+                return
+        if not self._listener.at_rest():
+            self._go_on(at_ns, "a recovery is not over")
+            return
+        rest = to_scan.LoopAtRest(self.state, self._plan, self._cluster, at_ns)
+        if rest.hindrance is not None:
+            self._go_on(at_ns, rest.hindrance)
+            return
+        if self.state.options["logs_ids"]:
+            self._ledger += self._settled()
+        self._flush()
+        channels.flush_messages(self.state)
+        number = to_scan.round_number(self.state)
+        scan = self._new_scan()
+        scan.plan_later(to_scan.fill(scan.state, rest))
+        self._round = None
+        if number != NONE:
+            self._round = int(scan.state.round["begin"]), int(scan.state.round["next"]), number
+        if isinstance(self._kept, TupleRecording):
+            scan.state.rows["sorted"] = self.state.recording["visit_rows"]
+            scan.state.rows["deliveries"] = self.state.recording["delivery_rows"]
+        self._scan = scan
+        self._try_ns = _FAR_NS
+        self.hand_overs.append(at_ns)
+
+    def _go_on(self, at_ns: int, why: str) -> None:
+        """The event loop goes on for a while."""
+        self.hindrances.append((at_ns, why))
+        self._try_ns = at_ns + self._patience_ns
+
+    def _turn(self, scan: ScanPlane) -> int:
+        """Return the number of the next turn in the round among the events of control.
+
+        It is one from when the turn before it was. If that was in the scan, all that control has still to do was set
+        before the scan began, but for samples, which do not mind.
+        """
+        begin, following = int(scan.state.round["begin"]), int(scan.state.round["next"])
+        if self._round is not None and self._round[:2] == (begin, following):
+            return self._round[2]
+        number = self._clock.next_number()
+        self._clock.take_numbers(number + 1)
+        return number
+
+    def _take_rows(self, scan: ScanPlane) -> None:
+        """Go on with the rows behind those of the scan."""
+        if isinstance(self._kept, TupleRecording):
+            self.state.recording["visit_rows"] = scan.state.rows["sorted"]
+            self.state.recording["delivery_rows"] = scan.state.rows["deliveries"]
+            rows.share(self.state, self._kept)
+
+    # -- what both do
+
+    def start_checkpoints(self, partitions: Sequence[int], offsets_ns: Sequence[int], interval_ns: int) -> None:
+        """Take checkpoints of these partitions each interval."""
+        if self._scan is None:
+            super().start_checkpoints(partitions, offsets_ns, interval_ns)
+            return
+        self._scan.start_checkpoints(partitions, offsets_ns, interval_ns)
+        if partitions:
+            self._clock.process(self._set_round())
+
+    def _set_round(self) -> Process:
+        """Take a number of control where the event loop would set the first turn."""
+        number = self._clock.next_number()
+        self._clock.take_numbers(number + 1)
+        if self._scan is not None:
+            self._round = int(self._scan.state.round["begin"]), int(self._scan.state.round["next"]), number
+        return
+        yield
+
+    def crash(self, host: int) -> None:
+        """The host dies with its tasks and partitions."""
+        if self._scan is not None:
+            self._to_loop(self._clock.now_ns())
+        self._check_covered(host)
+        super().crash(host)
+
+    def _check_covered(self, host: int) -> None:
+        """Raise NotCovered if something that is lost with the host comes back with what the scan did not keep."""
+        made, state = self._made, self.state
+        if made is None:
+            return
+        if self._clock.now_ns() - made.at_ns <= self._plan.latency_ns:
+            raise NotCovered("what the host had sent is lost in an order that nobody knows")
+        pairs = state.pairs[: made.unknown.size]
+        live = (pairs["live"] != NONE) & (pairs["live_seq"] < made.unknown)
+        saved = [
+            (pairs[f"{name}_begin"] < pairs[f"{name}_end"]) & (pairs[f"{name}_begin"] < made.unknown)
+            for name in ("stored", "pending")
+        ]
+        if live.any() or saved[0].any() or saved[1].any():
+            raise NotCovered("outputs are kept whose ids nobody knows")
+        rows = state.checkpoint_rows[made.rows : int(state.checkpointing["rows"])]
+        rows = rows[rows["stored"] != NONE]
+        since = np.array(self._plan.first_partition)[rows["operator"]] + rows["partition"]
+        lost = np.array(self._cluster.partitions_on(host), np.int64)
+        if not np.isin(lost[state.partitions["stored"][lost] == 1], since).all():
+            raise NotCovered("a checkpoint would be restored that was taken before")
+
+    def _settled(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return what was expected, lost and duplicated since the event loop has the run."""
+        assert self._made is not None
+        begin = audit.Since(self._made.coming, self._made.base, self._made.emitted)
+        return audit.settle(
+            self.state,
+            lambda: [one.start(n) for one, n in zip(self._reread, begin.emitted.tolist(), strict=True)],
+            since=begin,
+        )
+
+    def ledger(self) -> list[tuple[int, int, int, int]]:
+        """Return the rows (operator, expected, lost, duplicated)."""
+        if not self.state.options["logs_ids"]:
+            return super().ledger() if self._scan is None else self._scan.ledger()
+        if self._scan is not None:
+            self._scan.ledger()
+        expected, lost, duplicated = self._ledger + (self._settled() if self._scan is None else 0)
+        # The scan goes on counting where it was: a tuple that it applies is expected.
+        by_scan = (self.state if self._scan is None else self._scan.state).operators["applied"]
+        return self._ledger_rows(expected + by_scan, lost, duplicated)
+
+    def messages(self) -> Mapping[tuple[int, str], Sequence[int]]:
+        """Return (begin of the second, kind) -> (messages, bytes)."""
+        found = {what: [*numbers] for what, numbers in self._told.items()}
+        parts = [super().messages(), self._scan.messages() if self._scan is not None else {}]
+        for part in parts:
+            for what, numbers in part.items():
+                both = found.setdefault(what, [0, 0])
+                found[what] = [one + more for one, more in zip(both, numbers, strict=True)]
+        return found
+
+    def tables(self) -> Mapping[str, Mapping[str, np.ndarray]]:
+        """Return the tables of tuples and checkpoints."""
+        if self._scan is None:
+            return super().tables()
+        return {**self._scan.tables(), "dropped": self._dropped()}
+
+
+def _by_who_has_the_run(name: str) -> Callable[..., Any]:
+    verb = getattr(CompiledPlane, name)
+
+    @wraps(verb)
+    def delegated(self: TwoKernels, *arguments: Any) -> Any:
+        return verb(self, *arguments) if self._scan is None else getattr(self._scan, name)(*arguments)
+
+    return delegated
+
+
+def _by_the_event_loop(name: str) -> Callable[..., Any]:
+    verb = getattr(CompiledPlane, name)
+
+    @wraps(verb)
+    def delegated(self: TwoKernels, *arguments: Any, **named: Any) -> Any:
+        if self._scan is not None:
+            self._to_loop(self._clock.now_ns())
+        return verb(self, *arguments, **named)
+
+    return delegated
+
+
+def _verbs(interface: type) -> Iterator[str]:
+    return (name for name in dir(interface) if not name.startswith("_") and callable(getattr(interface, name)))
+
+
+for _name in _verbs(DataPlane):
+    if _name in ("samples", "buffers", "links", "lag"):
+        setattr(TwoKernels, _name, _by_who_has_the_run(_name))
+    elif _name not in {*_verbs(Plane), "crash"}:
+        setattr(TwoKernels, _name, _by_the_event_loop(_name))
