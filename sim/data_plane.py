@@ -29,6 +29,10 @@ Row = tuple[object, ...]
 Rows = Sequence[Row] | np.ndarray  # an array of whole numbers (n, columns) is kept as it is
 
 
+class NotCovered(RuntimeError):
+    """A failure needs what a kernel did not keep: the run has to be made again, and keep it from earlier on."""
+
+
 class Timed(NamedTuple):
     """One action that the plane does by itself at its instant, as control: the name of a verb, and its arguments.
 

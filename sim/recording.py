@@ -51,6 +51,9 @@ class Recording(Protocol):
     def add_deliveries(self, block: np.ndarray) -> None:
         """Add tuples that a sink accepted; raise ValueError for a row that cannot be."""
 
+    def visits(self) -> int:
+        """Return how many services have been added."""
+
     def tables(self) -> Tables:
         """Return the tables visits and deliveries, and those of HISTOGRAM_TABLES where histograms are kept."""
 
@@ -99,6 +102,10 @@ class TupleRecording:
     def take(self, visits: int, deliveries: int) -> None:
         """Note that this many rows have been written into the columns, in all."""
         self._visits.count, self._deliveries.count = visits, deliveries
+
+    def visits(self) -> int:
+        """Return how many services have been added."""
+        return self._visits.count
 
     def tables(self) -> Tables:
         """Return the tables visits and deliveries."""
@@ -254,6 +261,10 @@ class HistogramRecording:
     def window(self) -> tuple[int, int, int]:
         """Return warm-up, duration and length of an interval [ns]."""
         return self._window
+
+    def visits(self) -> int:
+        """Return how many services have been added: all but those that have not ended."""
+        return int(self._ended.sum())
 
     def tables(self) -> Tables:
         """Return empty tables visits and deliveries, and all of HISTOGRAM_TABLES, sorted by their first columns."""

@@ -358,14 +358,14 @@ def bucket_ns(duration_ns: int) -> int:
     return _SECOND * max(1, -(-duration_ns // (_MOST_BUCKETS * _SECOND)))
 
 
-SCAN, EVENT_LOOP, PLAIN = "scan", "event loop", "plain"
+SCAN, EVENT_LOOP, BOTH, PLAIN = "scan", "event loop", "scan and event loop", "plain"
 
 
 @dataclass(frozen=True)
 class Kernel:
     """The engine that ran, and why it was chosen; rows do not depend on it.
 
-    `name`: SCAN, EVENT_LOOP or PLAIN. `why`: a sentence for people.
+    `name`: SCAN, EVENT_LOOP, PLAIN, or BOTH in turns. `why`: a sentence for people; with BOTH it has the share of each.
     """
 
     name: str

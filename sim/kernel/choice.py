@@ -1,5 +1,7 @@
 """Which kernel a run gets: the scan where every task is a server of its own, the event loop for all else.
 
+Both have a run in turns if only failures of hosts are against the scan (`takes_turns`).
+
 The tables below are the one place that says what a run needs beyond the scan. A row names the interface whose verbs the
 run needs (`sim.data_plane`), and finds the words for it in the plan. The first row that finds any is why a run gets the
 event loop; a run for which no row finds any gets the scan.
@@ -9,13 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Generic, NamedTuple, TypeVar
 
-from models.records.tables import EVENT_LOOP, SCAN, Kernel
+from models.records.tables import BOTH, EVENT_LOOP, SCAN, Kernel
 from models.scenario.cluster import HostGroup
+from models.scenario.events import HostFailure
 from models.scenario.job import PerKeyState, WindowState
+from models.steady_state.estimate import detail_and_steps
+from models.units import to_ns
 from sim.clock import Clock
 from sim.control.assembly import PlaneFactory
 from sim.control.cluster import Cluster, RunPlan
@@ -30,6 +35,7 @@ from sim.data_plane import (
     SharedCpuPlane,
     TrimmingPlane,
 )
+from sim.kernel.hand_over.spells import spells
 from sim.kernel.scan.saving import keys_of
 from sim.operator_plan import OperatorPlan
 
@@ -40,13 +46,22 @@ _FUNCTIONS = {
     "saving scan": 137,
     "plain": 160,
     "extended": 308,
+    "both": 297,
 }  # that are compiled until a run has begun, about
+WORTH = 2e7  # steps that two kernels are worth their compilation
 _LARGER = 1.5  # the exponent of what is compiled, for the time that it takes
 _KINDS = ("source", "map", "filter", "aggregate", "sink")
 
 
-def plane_of(kernel: Kernel) -> PlaneFactory:
-    """Return the factory of a kernel's data plane."""
+def plane_of(kernel: Kernel, factor: float = 1.0) -> PlaneFactory:
+    """Return the factory of a kernel's data plane.
+
+    Where both have the run in turns, `factor` makes the time longer for which the event loop has it before a failure.
+    """
+    if kernel.name == BOTH:
+        from sim.kernel.hand_over.plane import in_turns  # noqa: PLC0415
+
+        return in_turns(factor)
     if kernel.name == SCAN:
         from sim.kernel.scan.plane import ScanPlane  # noqa: PLC0415 - only one of the two is loaded
 
@@ -77,7 +92,10 @@ def code_for(plan: RunPlan) -> str:
     """Return the name of the code that a run needs most of: each kernel is compiled in two forms."""
     from sim.kernel.event_loop.setup import needs_more  # noqa: PLC0415
 
-    if kernel_for(plan).name == SCAN:
+    kernel = kernel_for(plan)
+    if kernel.name == BOTH:
+        return "both"
+    if kernel.name == SCAN:
         return "saving scan" if plan.scenario.fault_tolerance.takes_checkpoints else "scan"
     return "extended" if needs_more(plan) else "plain"
 
@@ -95,7 +113,32 @@ def kernel_for(plan: RunPlan) -> Kernel:
     need = next(needs_of(plan), None)
     if need is None:
         return Kernel(SCAN, "every task and every link is a first-in-first-out server of its own")
+    if takes_turns(plan):
+        return Kernel(BOTH, f"{need.why}, at instants that are known before")
     return Kernel(EVENT_LOOP, need.why)
+
+
+def takes_turns(plan: RunPlan, worth: float = WORTH) -> bool:
+    """Return whether the scan has the run but for spells around failures.
+
+    The scan could do the run if no host failed. What the event loop needs to know at a failure follows from checkpoints
+    that it has seen. A run of less than `worth` steps is over before the code of both kernels is compiled.
+    """
+    scenario, tolerance = plan.scenario, plan.scenario.fault_tolerance
+    if not plan.may_fail or tolerance.method != "checkpoint" or scenario.has_replicas or scenario.failures is not None:
+        return False
+    if scenario.detector.errs or not all(isinstance(event, HostFailure) for event in scenario.events.values()):
+        return False
+    threads = (one.description.threads for one in plan.operators if one.description.service is not None)
+    if plan.replays and max(threads, default=1) > 1:
+        return False  # a pool applies tuples in another order than that in which they come
+    calm = replace(plan, scenario=scenario.model_copy(update={"events": {}}), may_fail=False)
+    if any(needs_of(calm)) or any(group.cpu == "processor-sharing" for group in plan.host_groups):
+        return False
+    if detail_and_steps(scenario, plan.inputs)[1] < worth * scenario.replications:
+        return False
+    found = spells(plan)
+    return 2 * sum(spell.end - spell.begin for spell in found) < to_ns(scenario.duration_s)
 
 
 def check_plane(plan: RunPlan, plane: Plane) -> None:

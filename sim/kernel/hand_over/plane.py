@@ -12,29 +12,30 @@ from typing import Any
 
 import numpy as np
 
+from models.steady_state.checkpoint_traffic import due_every_ns
+from models.units import to_ns
 from sim.clock import Clock, Process
+from sim.control.assembly import PlaneFactory
 from sim.control.cluster import Cluster, RunPlan
-from sim.data_plane import DataPlane, Key, Listener, Plane
+from sim.data_plane import DataPlane, Key, Listener, NotCovered, Plane
 from sim.kernel.event_loop import audit, channels, rows
 from sim.kernel.event_loop.codes import NONE
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.kernel.hand_over import to_loop, to_scan
 from sim.kernel.hand_over.reread import Reread
+from sim.kernel.hand_over.spells import spells
 from sim.kernel.scan import recording as scan_recording
 from sim.kernel.scan.plane import ScanPlane
 from sim.recording import TupleRecording
 
 _FAR_NS = 1 << 62
-
-
-class NotCovered(RuntimeError):
-    """A failure needs what the scan did not keep: the event loop has to have the run from an earlier instant on."""
+_TRIES = 1000  # to give the run back, at the most
 
 
 class TwoKernels(CompiledPlane):
     """A plane whose kernels hand the run over to each other.
 
-    `spells` says when the event loop is to have it: pairs (begin, end), rising, in ns. After the end of one the scan
+    `turns` says when the event loop is to have it: pairs (begin, end), rising, in ns. After the end of one the scan
     gets it as soon as it can go on, which is tried each `patience_ns`.
     """
 
@@ -46,11 +47,11 @@ class TwoKernels(CompiledPlane):
         cluster: Cluster,
         clock: Clock,
         listener: Listener,
-        spells: Sequence[tuple[int, int]],
+        turns: Sequence[tuple[int, int]],
         patience_ns: int,
     ) -> None:
         super().__init__(plan, cluster, clock, listener)
-        self._spells, self._patience_ns = [*spells], patience_ns
+        self._spells, self._patience_ns = [*turns], patience_ns
         self._next = 0  # spell
         self._try_ns = _FAR_NS
         self._round: tuple[int, int, int] | None = None  # begin, next, and the number of that turn
@@ -62,6 +63,7 @@ class TwoKernels(CompiledPlane):
         self._made: to_loop.Made | None = None  # of the last hand-over to the event loop
         self._ledger = np.zeros((3, len(plan.operators)), np.int64)  # of the parts that the event loop has done
         self._reread = [Reread(stream) for stream in self._arrival_streams()]
+        self._by_scan, self._counted = 0, 0  # services that ended: in the scan, and before the last hand-over
         self.hindrances: list[tuple[int, str]] = []
         self.hand_overs: list[int] = []
 
@@ -108,6 +110,7 @@ class TwoKernels(CompiledPlane):
         self._made = to_loop.fill(scan.state, self.state, self._plan, self._cluster, at_ns, self._turn(scan))
         scan_recording.hand_over(scan.state, self._kept)
         self._take_rows(scan)
+        self._count(True)
         self._scan = None
         self.hand_overs.append(at_ns)
         self._grow(int(self.state.options["fan_out"]) + 2)
@@ -130,6 +133,7 @@ class TwoKernels(CompiledPlane):
         if self.state.options["logs_ids"]:
             self._ledger += self._settled()
         self._flush()
+        self._count(False)
         channels.flush_messages(self.state)
         number = to_scan.round_number(self.state)
         scan = self._new_scan()
@@ -143,6 +147,21 @@ class TwoKernels(CompiledPlane):
         self._scan = scan
         self._try_ns = _FAR_NS
         self.hand_overs.append(at_ns)
+
+    def _count(self, by_scan: bool) -> None:
+        """Count the services that have ended since the last hand-over for one of the kernels."""
+        visits = self.recording.visits()
+        self._by_scan += visits - self._counted if by_scan else 0
+        self._counted = visits
+
+    def scan_share(self) -> float:
+        """Return the share of all services so far that ended while the scan had the run."""
+        if self._scan is not None:
+            scan_recording.hand_over(self._scan.state, self._kept)
+        else:
+            self._flush()
+        self._count(self._scan is not None)
+        return self._by_scan / max(1, self._counted)
 
     def _go_on(self, at_ns: int, why: str) -> None:
         """The event loop goes on for a while."""
@@ -254,6 +273,16 @@ class TwoKernels(CompiledPlane):
         if self._scan is None:
             return super().tables()
         return {**self._scan.tables(), "dropped": self._dropped()}
+
+
+def in_turns(factor: float = 1.0) -> PlaneFactory:
+    """Return the factory of a plane on which the event loop has the run around the failures of its plan."""
+
+    def made(plan: RunPlan, cluster: Cluster, clock: Clock, listener: Listener) -> TwoKernels:
+        patience_ns = max(due_every_ns(plan.scenario) // 2, to_ns(plan.scenario.duration_s) // _TRIES, 1)
+        return TwoKernels(plan, cluster, clock, listener, spells(plan, factor), patience_ns)
+
+    return made
 
 
 def _by_who_has_the_run(name: str) -> Callable[..., Any]:

@@ -140,6 +140,8 @@ class _Filling:
     def _heap(self) -> None:
         """All events wait in the heap: what is in order is one."""
         found = np.concatenate([np.zeros(0, EVENT), *self.events])
+        if (found["time"] < self.at_ns).any():
+            raise RuntimeError("the scan gives the run away before it has done what comes before that")
         heap = records(max(2, 2 * found.size), EVENT)
         heap["time"][0] = NEVER
         heap[: found.size] = found[np.lexsort((found["seq"], found["rank"], found["time"]))]
@@ -206,21 +208,18 @@ class _Filling:
         made["arrival"], made["start"], made["service"], made["node"] = parcels["at"], NONE, UNSURE, NONE
         made["task"] = self.partition_task[parcels["partition"]]
         made["kind"], made["arrived"] = TUPLE, 1
-        made["origin"] = self._origin(parcels)
+        made["origin"] = NONE  # who sent what has arrived nobody asks
         for name, value in fields.items():
             made[name] = value
         return made
-
-    def _origin(self, parcels: np.ndarray) -> np.ndarray:
-        """Return the sending tasks."""
-        return self.partition_task[parcels["origin"]] if self.saves else parcels["origin"]
 
     def _on_their_way(self) -> np.ndarray:
         scan = self.scan
         boxes = [scan.box[int(box["first"]) :][: int(box["n"])] for box in scan.boxes[:-1]]
         on_links = self._on_links()
         parcels = np.concatenate([*boxes, on_links])
-        made = self._tuples(parcels, wire=1, arrived=0, serial=self._serials(parcels.size))
+        tasks = self.partition_task[parcels["origin"]] if self.saves else parcels["origin"]
+        made = self._tuples(parcels, wire=1, arrived=0, serial=self._serials(parcels.size), origin=tasks)
         self.senders = parcels["origin"].astype(np.int64)
         rank = ARRIVAL + made["task"].astype(np.int64) * (1 << 24) + made["origin"]
         self._event(made["arrival"], rank, made["serial"], ARRIVE, np.arange(made.size))
@@ -253,7 +252,6 @@ class _Filling:
         ]
         slots = self.scan.slots[np.concatenate(places).astype(np.int64)]
         made = self._tuples(slots, start=slots["start"])
-        made["origin"] = NONE  # a service does not know who sent what it serves; nobody asks
         self.ends = slots["end"]
         return made
 
@@ -335,7 +333,7 @@ class _Filling:
         waits = np.concatenate([front, queues])
         one = visits[waits]
         tuples = one["kind"] == TUPLE
-        keys = (np.arange(waits.size), one["origin"], np.where(tuples, one["task"], NONE), one["arrival"])
+        keys = (np.arange(waits.size), np.where(tuples, one["task"], NONE), one["arrival"])
         before = int(self.loop.hosts["tickets"].max())
         visits["ticket"][waits[np.lexsort(keys)]] = before + 1 + np.arange(waits.size)
         self.loop.hosts["tickets"] = before + waits.size

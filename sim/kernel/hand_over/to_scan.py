@@ -70,6 +70,8 @@ class LoopAtRest:
         if (loop.partitions["held_n"][: self.partitions] > 0).any():
             return "tuples are held"
         self.events = events_of(loop)
+        if (self.events["time"] < self.at_ns).any():
+            raise RuntimeError("the event loop gives the run away before it has done what comes before that")
         come = self.events[self.events["kind"] == ARRIVE]["ref"]
         way = come[visits["wire"][come] == 1]
         self.way = way[np.argsort(visits["serial"][way], kind="stable")]

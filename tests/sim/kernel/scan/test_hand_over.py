@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -14,12 +15,17 @@ from test_planes import differences
 from test_scan import made
 from test_scan_checkpoints import LARGE
 
+from models.scenario.inputs import RunInputs
 from models.scenario.scenario import Scenario
 from models.units import to_ns
-from sim.control.assembly import PlaneFactory
+from sim.control.assembly import Control, PlaneFactory
+from sim.control.cluster import RunPlan
+from sim.data_plane import NotCovered
 from sim.engine import simulate
 from sim.kernel.event_loop.plane import CompiledPlane
+from sim.kernel.hand_over import to_loop
 from sim.kernel.hand_over.plane import TwoKernels
+from sim.kernel.hand_over.spells import failures, horizon_ns, spells
 from sim.kernel.scan.plane import ScanPlane
 from sim.plain.plane import PlainPlane
 
@@ -28,7 +34,7 @@ PLANES: list[TwoKernels] = []
 
 def cut(spells: list[tuple[int, int]], patience_ns: int = 10_000_000) -> PlaneFactory:
     def factory(*given: Any) -> TwoKernels:
-        PLANES[:] = [TwoKernels(*given, spells=spells, patience_ns=patience_ns)]
+        PLANES[:] = [TwoKernels(*given, turns=spells, patience_ns=patience_ns)]
         return PLANES[0]
 
     return factory
@@ -105,6 +111,141 @@ def test_the_scan_gets_the_run_back_nearly_always_where_nothing_fails() -> None:
         tried, given_up = tried + len(plane.hand_overs), given_up + len(plane.hindrances)
     assert tried > 60
     assert given_up < tried / 4
+
+
+# -- hosts fail
+
+
+def failing(draw: Random, law: bool) -> dict[str, Any]:
+    """A job whose hosts fail by events or by a law, with checkpoints often enough for the scan to get it back."""
+    raw = single(checkpointed_job(draw) if draw.random() < 0.7 else writing_job(draw))
+    raw["duration"] = "5 s"
+    raw["fault_tolerance"]["interval"] = draw.choice(["20 ms", "50 ms", "100 ms", "123456789 ns"])
+    raw["detector"] = {"heartbeat": "50 ms", "timeout": draw.choice(["100 ms", "20 ms"])}
+    hosts = [f"{name}-{k}" for name, group in raw["hosts"].items() for k in range(group.get("count", 1))]
+    if law:
+        some = draw.sample([*raw["hosts"]], draw.randint(1, len(raw["hosts"])))
+        for name in some:
+            repair = draw.choice(["5 ms", "200 ms", "1 s"])
+            raw["hosts"][name]["failures"] = draw.choice(
+                [
+                    {"model": "exponential", "mtbf": draw.choice(["1 s", "3 s", "20 s"]), "repair": repair},
+                    {"model": "schedule", "at": ["700 ms", "2500 ms"], "repair": repair},
+                ]
+            )
+        return raw
+    for k in range(draw.randint(1, 3)):
+        at_ms = draw.choice([draw.randint(300, 4500), draw.randint(60, 900) * 5])
+        crash = {"at": f"{at_ms} ms", "kind": "host-failure", "host": draw.choice(hosts)}
+        if draw.random() < 0.8:
+            crash["repair"] = draw.choice(["1 ms", "50 ms", "200 ms", "1 s"])
+        raw["events"][f"crash{k}"] = crash
+    return raw
+
+
+def beside(raw: dict[str, Any], reference: PlaneFactory = CompiledPlane) -> TwoKernels | None:
+    """The plane of a run that both kernels have in turns, with equal rows; None if the scan had it for too long."""
+    job = made(raw)
+    plan = RunPlan.of(job, RunInputs(), 0)
+    try:
+        found = simulate(job, plane=cut(spells(plan), max(10_000_000, horizon_ns(plan) // 5)))
+    except NotCovered:
+        return None
+    assert differences(simulate(job, plane=reference), found) == []
+    return PLANES[0]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 2**32), law=st.booleans())
+def test_the_event_loop_has_a_run_around_failures(seed: int, law: bool) -> None:
+    beside(failing(Random(seed), law))
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 2**32), law=st.booleans())
+def test_failures_are_those_of_the_plain_plane(seed: int, law: bool) -> None:
+    beside(failing(Random(seed), law), PlainPlane)
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 2**32), law=st.booleans())
+def test_histograms_of_runs_with_failures_are_equal(seed: int, law: bool) -> None:
+    beside(failing(Random(seed), law) | {"recording": {"detail": "histograms"}})
+
+
+def test_the_scan_gets_runs_back_after_failures() -> None:
+    planes = [beside(failing(Random(seed), seed % 2 == 0)) for seed in range(40)]
+    done = [plane for plane in planes if plane is not None]
+    assert len(done) > 25
+    assert sum(len(plane.hand_overs) > 1 for plane in done) > 10  # the second one is back to the scan
+    assert sum(plane.scan_share() > 0.3 for plane in done) > 10
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 2**32), law=st.booleans())
+def test_failures_are_foreseen(seed: int, law: bool) -> None:
+    job = made(failing(Random(seed), law))
+    failed = simulate(job, plane=CompiledPlane).tables["failures"]["failed_ns"].tolist()
+    assert {*failed} <= {failure.at_ns for failure in failures(RunPlan.of(job, RunInputs(), 0))}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(8))
+def test_a_long_campaign_of_failures(part: int) -> None:
+    for seed in range(part * 250, part * 250 + 250):
+        beside(failing(Random(seed), seed % 3 == 0))
+
+
+# -- hand-overs that are broken on purpose
+
+
+def differs(raws: Iterable[dict[str, Any]]) -> bool:
+    """Whether a job has other rows, or its run ends with an error that says that something is wrong."""
+    for raw in raws:
+        try:
+            beside(raw)
+        except (AssertionError, RuntimeError, ValueError, IndexError):
+            return True
+    return False
+
+
+def without_one_queue(fill: Callable[..., Any]) -> Callable[..., Any]:
+    def broken(scan: Any, loop: Any, *given: Any) -> Any:
+        busy = np.flatnonzero(scan.queues["n"][: int(scan.options["tasks"])])
+        if busy.size:
+            scan.queues["n"][busy[-1]] = 0
+        return fill(scan, loop, *given)
+
+    return broken
+
+
+def one_instant_early(to_scan: Callable[..., Any]) -> Callable[..., Any]:
+    """What the event loop was to do at the instant of the hand-over the scan takes for done."""
+    return lambda plane, at_ns: to_scan(plane, at_ns + 1)
+
+
+def before_all_has_caught_up(_: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda control: True
+
+
+def never_uncovered(_: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda plane, host: None
+
+
+BROKEN: dict[str, tuple[object, str, Callable[..., Any]]] = {
+    "a task is forgotten": (to_loop, "fill", without_one_queue),
+    "the event loop stops one instant early": (TwoKernels, "_to_scan", one_instant_early),
+    "the event loop stops before all has caught up": (Control, "at_rest", before_all_has_caught_up),
+    "ids that are missing are not missed": (TwoKernels, "_check_covered", never_uncovered),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_broken_hand_over_is_caught(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    where, name, breaks = BROKEN[what]
+    raws = [failing(Random(seed), seed % 2 == 0) for seed in range(60)]
+    monkeypatch.setattr(where, name, breaks(getattr(where, name)))
+    assert differs(raws)
 
 
 @pytest.mark.slow
