@@ -74,6 +74,18 @@ def scenario(job: Job, duration_s: float, checkpoints: bool = False, detail: str
     )
 
 
+def failing(job: Job, duration_s: float, every_s: float = 600.0) -> Any:
+    """The same with checkpoints; a worker dies in the middle of every ten minutes, and is back after 30 s."""
+    from models.scenario.events import HostFailure  # noqa: PLC0415
+
+    times = [every_s * (k + 0.5) for k in range(max(1, round(duration_s / every_s)))]
+    events = {
+        f"failure{k}": HostFailure(kind="host-failure", at=at_s, host=f"worker-{k % job.tasks}", repair=30.0)
+        for k, at_s in enumerate(times)
+    }
+    return scenario(job, duration_s, checkpoints=True).model_copy(update={"events": events})
+
+
 def stream(rate_per_s: float, duration_s: float, selectivity: float) -> Any:
     """One stateful operator of 64 tasks at utilisation 0.7, each with a core of its own, behind 16 source tasks."""
     from models.scenario.reading import scenario_from  # noqa: PLC0415
@@ -390,6 +402,17 @@ def barrier(each: int) -> float:
     return min(took)
 
 
+def failures(scale: float, repeats: int) -> None:
+    """The same with a failure every 10 min, repaired after 30 s: both kernels in turns, and the event loop alone."""
+    seconds = max(600.0, 2880 * scale)
+    for alone in (False, True):
+        took, steps, peak = child("failures", seconds, alone)
+        label = "event loop alone" if alone else "both kernels"
+        line(f"{label}, {seconds:,.0f} s simulated", f"{took / max(1, steps) * 1e9:,.0f} ns/step")
+        at_least(f"{label}, real time / run time", seconds / took, 800)
+        at_most(f"{label}, peak memory", peak / MIB, 500, "MiB")
+
+
 def start(scale: float, repeats: int) -> None:
     """What a process pays once: import, and the first run with an empty and with a warm cache of compiled code."""
     with tempfile.TemporaryDirectory() as empty:
@@ -400,7 +423,7 @@ def start(scale: float, repeats: int) -> None:
             line("the same again in that process", f"{two:.2f} s")
 
 
-SECTIONS = {section.__name__: section for section in (loop, scan, overload, million, long, watermarks, start)}
+SECTIONS = {section.__name__: section for section in (loop, scan, overload, million, long, failures, watermarks, start)}
 
 
 # -- processes of their own
@@ -423,6 +446,19 @@ def large(made: Any, *operators: str) -> list[float]:
     return [took, applied(records, *operators), peak_bytes()]
 
 
+def with_failures(seconds: float, alone: bool) -> list[float]:
+    """The same of a run in which hosts fail, in CPU time; `alone`: in the event loop."""
+    from sim.engine import simulate  # noqa: PLC0415
+    from sim.kernel.event_loop.plane import CompiledPlane  # noqa: PLC0415
+    from sim.kernel.hand_over.plane import in_turns  # noqa: PLC0415
+
+    plane = CompiledPlane if alone else in_turns()
+    simulate(failing(Job(), 130.0, 130.0), plane=plane)  # compiles
+    made, began = failing(Job(), seconds), time.process_time()
+    records = simulate(made, plane=plane)
+    return [time.process_time() - began, applied(records, "one", "two"), peak_bytes()]
+
+
 def first() -> list[float]:
     """Seconds of the import of the engine, of the first run after it, and of the same again."""
     run = partial(engine, Job(), 1.0, 0)
@@ -432,6 +468,7 @@ def first() -> list[float]:
 CHILDREN: dict[str, Callable[..., list[float]]] = {
     "stream": lambda rate_per_s, seconds, selectivity: large(stream(rate_per_s, seconds, selectivity), "count"),
     "long": lambda shared, seconds: large(scenario(Job(shared=shared), seconds, checkpoints=True), "one", "two"),
+    "failures": with_failures,
     "first": first,
 }
 

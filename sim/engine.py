@@ -158,7 +158,7 @@ def records(control: Control, duration_ns: int) -> RunRecords:
     recorder.sample("links", duration_ns, plane.links())
     kernel = control.kernel
     if kernel is not None and kernel.name == BOTH:
-        kernel = replace(kernel, why=f"{kernel.why}: {plane.scan_share():.1%} of the steps in the scan")  # type: ignore[attr-defined]
+        kernel = replace(kernel, why=f"{kernel.why}: {100 * plane.scan_share():.1f} % of the steps in the scan")  # type: ignore[attr-defined]
     tables = plane.tables()
     control.note_rows(tables, duration_ns)
     return RunRecords(

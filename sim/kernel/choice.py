@@ -118,11 +118,11 @@ def kernel_for(plan: RunPlan) -> Kernel:
     return Kernel(EVENT_LOOP, need.why)
 
 
-def takes_turns(plan: RunPlan, worth: float = WORTH) -> bool:
+def takes_turns(plan: RunPlan) -> bool:
     """Return whether the scan has the run but for spells around failures.
 
     The scan could do the run if no host failed. What the event loop needs to know at a failure follows from checkpoints
-    that it has seen. A run of less than `worth` steps is over before the code of both kernels is compiled.
+    that it has seen. A run of less than `WORTH` steps is over before the code of both kernels is compiled.
     """
     scenario, tolerance = plan.scenario, plan.scenario.fault_tolerance
     if not plan.may_fail or tolerance.method != "checkpoint" or scenario.has_replicas or scenario.failures is not None:
@@ -135,7 +135,7 @@ def takes_turns(plan: RunPlan, worth: float = WORTH) -> bool:
     calm = replace(plan, scenario=scenario.model_copy(update={"events": {}}), may_fail=False)
     if any(needs_of(calm)) or any(group.cpu == "processor-sharing" for group in plan.host_groups):
         return False
-    if detail_and_steps(scenario, plan.inputs)[1] < worth * scenario.replications:
+    if detail_and_steps(scenario, plan.inputs)[1] < WORTH * scenario.replications:
         return False
     found = spells(plan)
     return 2 * sum(spell.end - spell.begin for spell in found) < to_ns(scenario.duration_s)

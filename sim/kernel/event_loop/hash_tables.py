@@ -75,6 +75,13 @@ def position(state: State, partition: int, tuple_id: int) -> int:
 
 
 @kernel
+def find_positions(state: State, receivers: np.ndarray, nodes: np.ndarray, found: np.ndarray) -> None:
+    """Write where each of these partitions (n,) has applied the output in this node (n,), or NONE."""
+    for k in range(nodes.shape[0]):
+        found[k] = position(state, receivers[k], state.nodes[nodes[k]].id)
+
+
+@kernel
 def prefetch_position(state: State, partition: int, tuple_id: int) -> None:
     """Where a tuple stands will be asked soon."""
     prefetch(state.positions, slot_of(tuple_id, partition, state.positions.shape[0]))

@@ -11,8 +11,10 @@ import numpy as np
 from sim.clock import SERVICE
 from sim.control.cluster import Cluster, RunPlan
 from sim.data_plane import NO_HOST, REMOTE
+from sim.kernel.event_loop.buffers import NODES
 from sim.kernel.event_loop.codes import ARRIVE, AT_REMOTE, END, NEVER, NONE, ROUND, SNAPSHOT, STORED, TRIM, TUPLE
 from sim.kernel.event_loop.events import EVENT, RING
+from sim.kernel.event_loop.hash_tables import find_positions
 from sim.kernel.hand_over.lists import runs
 from sim.kernel.scan import saving
 from sim.kernel.scan.entities import BATCH, CHUNK, LOG_CHUNK, PARCEL, QUEUED, SLOT
@@ -132,18 +134,8 @@ class LoopAtRest:
         loop = self.loop
         if loop.ids["clean"]:
             return loop.nodes["pos"][nodes].astype(np.int64)
-        table = loop.positions[loop.positions["partition"] != NONE]
-        order = np.lexsort((table["id"], table["partition"]))
-        table = table[order]
-        found = np.full(nodes.size, NONE, np.int64)
-        ids = loop.nodes["id"][nodes]
-        for receiver in np.unique(receivers).tolist():
-            own = np.flatnonzero(receivers == receiver)
-            begin, end = np.searchsorted(table["partition"], [receiver, receiver + 1])
-            theirs = table[begin:end]
-            if theirs.size:
-                at = np.minimum(np.searchsorted(theirs["id"], ids[own]), theirs.size - 1)
-                found[own] = np.where(theirs["id"][at] == ids[own], theirs["pos"][at], NONE)
+        found = np.zeros(nodes.size, np.int64)
+        find_positions(loop, receivers.astype(np.int64), nodes, found)
         return found
 
     # -- checkpoints
@@ -229,13 +221,10 @@ def nodes_of(loop: State, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         of.append(place)
         left = left - 1
         place, one, left = place[left > 0], one[left > 0], left[left > 0]
-        one = np.where(one % NODES_IN_PIECE != NODES_IN_PIECE - 1, one + 1, loop.nodes["next"][one]).astype(np.int64)
+        one = np.where(one % NODES != NODES - 1, one + 1, loop.nodes["next"][one]).astype(np.int64)
     found, pair = np.concatenate(nodes), np.concatenate(of)
     order = np.argsort(pair, kind="stable")
     return found[order], pair[order]
-
-
-NODES_IN_PIECE = 4
 
 
 def round_number(loop: State) -> int:

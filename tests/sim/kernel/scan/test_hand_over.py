@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
@@ -13,8 +14,9 @@ from hypothesis import strategies as st
 from scan_jobs import checkpointed_job, scan_job, writing_job
 from test_planes import differences
 from test_scan import made
-from test_scan_checkpoints import LARGE
+from test_scan_checkpoints import KEYED, LARGE
 
+from models.records.tables import BOTH, EVENT_LOOP
 from models.scenario.inputs import RunInputs
 from models.scenario.scenario import Scenario
 from models.units import to_ns
@@ -22,6 +24,8 @@ from sim.control.assembly import Control, PlaneFactory
 from sim.control.cluster import RunPlan
 from sim.data_plane import NotCovered
 from sim.engine import simulate
+from sim.kernel import choice
+from sim.kernel.choice import kernel_for
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.kernel.hand_over import to_loop
 from sim.kernel.hand_over.plane import TwoKernels
@@ -194,6 +198,69 @@ def test_failures_are_foreseen(seed: int, law: bool) -> None:
 def test_a_long_campaign_of_failures(part: int) -> None:
     for seed in range(part * 250, part * 250 + 250):
         beside(failing(Random(seed), seed % 3 == 0))
+
+
+# -- which runs are made in turns
+
+
+def long_run(**changes: Any) -> dict[str, Any]:
+    """More than 20 million steps, of which a failure concerns few."""
+    crash = {"at": "300 s", "kind": "host-failure", "host": "worker-1", "repair": "5 s"}
+    return LARGE | {"duration": "1200 s", "events": {"boom": crash}} | changes
+
+
+def chosen(raw: dict[str, Any]) -> str:
+    return kernel_for(RunPlan.of(made(raw), RunInputs(), 0)).name
+
+
+def test_long_runs_in_which_hosts_fail_are_made_in_turns() -> None:
+    assert chosen(long_run()) == BOTH
+    law = {"worker": {"count": 8, "failures": {"model": "exponential", "mtbf": "6000 s", "repair": "5 s"}}}
+    assert chosen(long_run(events={}, hosts=LARGE["hosts"] | law)) == BOTH
+
+
+SHARING = {"worker": {"count": 8, "cpu": "processor-sharing", "cores": 2}, "edge": {"count": 3}}
+OFTEN = {"model": "schedule", "at": [f"{k} s" for k in range(1, 1200)], "repair": "1 s"}
+POOL = LARGE["operators"] | {"out": LARGE["operators"]["out"] | {"threads": 2, "service": KEYED["service"]}}
+ALONE: dict[str, dict[str, Any]] = {
+    "a short run": {"duration": "30 s", "events": {"boom": {"at": "9 s", "kind": "host-failure", "host": "worker-1"}}},
+    "failures all the time": {"hosts": {"worker": {"count": 8, "failures": OFTEN}, "edge": {"count": 3}}},
+    "shared cores": {"hosts": SHARING},
+    "no checkpoints": {"fault_tolerance": {"method": "none"}},
+    "late heartbeats": {"detector": {"heartbeat": "1 s", "timeout": "3 s", "loss": 0.01}},
+    "a pool of threads": {"operators": POOL},
+    "statistics": {"recording": {"statistics": True}},
+}
+
+
+@pytest.mark.parametrize("what", ALONE)
+def test_the_event_loop_has_other_runs_alone(what: str) -> None:
+    assert chosen(long_run(**ALONE[what])) == EVENT_LOOP
+
+
+def test_a_run_is_made_again_where_checkpoints_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "WORTH", 0.0)
+    crash = {"at": "4 s", "kind": "host-failure", "host": "worker-1", "repair": "100 ms"}
+    slow = LARGE["fault_tolerance"] | {"store": "remote", "remote": "300 kB/s"}
+    raw = LARGE | {"duration": "12 s", "events": {"boom": crash}, "fault_tolerance": slow}
+    found = simulate(made(raw))
+    assert differences(simulate(made(raw), plane=CompiledPlane), found) == []
+    assert found.kernel is not None
+    assert found.kernel.name == EVENT_LOOP
+    assert "checkpoints take too long" in found.kernel.why
+
+
+def test_the_summary_says_which_share_each_kernel_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "WORTH", 0.0)
+    crash = {"at": "4 s", "kind": "host-failure", "host": "worker-1", "repair": "100 ms"}
+    raw = LARGE | {"duration": "12 s", "events": {"boom": crash}}
+    found = simulate(made(raw))
+    assert differences(simulate(made(raw), plane=CompiledPlane), found) == []
+    assert found.kernel is not None
+    assert found.kernel.name == BOTH
+    share = re.search(r"([0-9.]+) % of the steps in the scan", found.kernel.why)
+    assert share
+    assert 20 < float(share[1]) < 95
 
 
 # -- hand-overs that are broken on purpose
