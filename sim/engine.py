@@ -108,7 +108,10 @@ def build(
     replication: int = 0,
     plane: PlaneFactory | None = None,
 ) -> Control:
-    """Return the control plane of a run, with its data plane, before the first instant."""
+    """Return the control plane of a run, with its data plane, before the first instant.
+
+    Where the kernels take turns the run may end with NotCovered; `simulate` makes it again.
+    """
     return _control(RunPlan.of(scenario, inputs or RunInputs(), replication), plane)
 
 
