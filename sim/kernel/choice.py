@@ -130,7 +130,7 @@ def takes_turns(plan: RunPlan) -> bool:
     if scenario.detector.errs or not all(isinstance(event, HostFailure) for event in scenario.events.values()):
         return False
     threads = (one.description.threads for one in plan.operators if one.description.service is not None)
-    if plan.replays and max(threads, default=1) > 1:
+    if max(threads, default=1) > 1:
         return False  # a pool applies tuples in another order than that in which they come
     calm = replace(plan, scenario=scenario.model_copy(update={"events": {}}), may_fail=False)
     if any(needs_of(calm)) or any(group.cpu == "processor-sharing" for group in plan.host_groups):

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from sim.clock import SERVICE
+from sim.kernel.event_loop.buffers import NODES
+from sim.kernel.event_loop.codes import NEVER, NONE
+from sim.kernel.event_loop.events import EVENT, RING
 from sim.kernel.scan.entities import CHUNK, QUEUED
 from sim.kernel.scan.state import ScanState
+from sim.kernel.tools.pointer import State
 
 
 def runs(groups: np.ndarray) -> np.ndarray:
@@ -35,3 +40,49 @@ def queued(scan: ScanState, queue: int) -> np.ndarray:
         left -= CHUNK
         piece = int(scan.chunk_next[piece])
     return np.concatenate(pieces)[int(q["head_place"]) if q["n"] > 0 else 0 :]
+
+
+def events_of(loop: State) -> np.ndarray:
+    """Return all events, in no order."""
+    found = [loop.heap[: int(loop.queue["in_heap"])].copy()]
+    for name in ("near", "far"):
+        places = (int(loop.queue[f"{name}_first"]) + np.arange(int(loop.queue[f"{name}_count"]))) & (RING - 1)
+        found.append(getattr(loop, name)[places])
+    leaves = loop.tournament[loop.tournament.shape[0] // 2 :]
+    places = np.flatnonzero(leaves != NEVER)
+    own = np.zeros(places.size, EVENT)
+    own["time"] = leaves[places] >> int(loop.queue["task_bits"])
+    own["rank"] = SERVICE + (leaves[places] & (loop.own.shape[0] - 1))
+    for name in ("seq", "kind", "ref"):
+        own[name] = loop.own[name][places]
+    return np.concatenate([*found, own])
+
+
+def listed(following: np.ndarray, heads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the items of lists, one list behind the other, and the list that each is in."""
+    lists = np.flatnonzero(heads != NONE)
+    items, of, one = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], heads[lists].astype(np.int64)
+    while lists.size:
+        items.append(one)
+        of.append(lists)
+        one = following[one].astype(np.int64)
+        lists, one = lists[one != NONE], one[one != NONE]
+    found, place = np.concatenate(items), np.concatenate(of)
+    order = np.argsort(place, kind="stable")
+    return found[order], place[order]
+
+
+def nodes_of(loop: State, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the live nodes of pairs, pair by pair in order, and the place of the pair of each."""
+    counts = pairs["end_seq"] - pairs["live_seq"]
+    nodes, of = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    place, one, left = np.arange(pairs.size), pairs["live"].astype(np.int64), counts.copy()
+    while place.size:
+        nodes.append(one)
+        of.append(place)
+        left = left - 1
+        place, one, left = place[left > 0], one[left > 0], left[left > 0]
+        one = np.where(one % NODES != NODES - 1, one + 1, loop.nodes["next"][one]).astype(np.int64)
+    found, pair = np.concatenate(nodes), np.concatenate(of)
+    order = np.argsort(pair, kind="stable")
+    return found[order], pair[order]

@@ -14,7 +14,7 @@ import numpy as np
 from sim.clock import ARRIVAL, SERVICE
 from sim.control.cluster import Cluster, RunPlan
 from sim.kernel.event_loop import hash_tables, pools
-from sim.kernel.event_loop.buffers import NODE, NODES, UNPINNED
+from sim.kernel.event_loop.buffers import UNPINNED
 from sim.kernel.event_loop.codes import (
     ARRIVE,
     AT_REMOTE,
@@ -32,9 +32,9 @@ from sim.kernel.event_loop.codes import (
 from sim.kernel.event_loop.entities import VISIT
 from sim.kernel.event_loop.events import EVENT
 from sim.kernel.event_loop.free_lists import TRANSFER
-from sim.kernel.event_loop.hash_tables import KEY, PAIR
+from sim.kernel.event_loop.hash_tables import KEY
+from sim.kernel.hand_over.kept import logged_in, with_nodes
 from sim.kernel.hand_over.lists import chained_by, queued, runs
-from sim.kernel.scan.entities import LOG_CHUNK
 from sim.kernel.scan.saving import FAR_NS, keys_of
 from sim.kernel.scan.state import ScanState
 from sim.kernel.tools.draws import UNSURE
@@ -415,7 +415,7 @@ class _Filling:
 
     def _kept(self, visits: np.ndarray) -> np.ndarray:
         """The outputs that are kept, in order, by pair of partitions; those that were applied have no id."""
-        logged = self._logged()
+        logged = logged_in(self.scan)
         applied = self.scan.saved["applied"]
         # What has come to a partition and is not applied are the last of its log, in the order of the services.
         of = visits["partition"][self.unapplied]
@@ -432,59 +432,4 @@ class _Filling:
         at = np.searchsorted(keys, visits["partition"][waits].astype(np.int64) * (1 << 40) + number)
         logged_own["visit"][place[at]] = waits
         stand = np.lexsort((np.arange(entries.size), entries["n"], entries["receiver"], entries["sender"]))
-        return self._nodes(visits, entries[stand])
-
-    def _logged(self) -> np.ndarray:
-        """Return (sender, receiver, number among those that came, visit or NONE) of all that is in the logs."""
-        saved, scan = self.scan.saved, self.scan
-        kind = np.dtype([("sender", "i8"), ("receiver", "i8"), ("n", "i8"), ("visit", "i8")])
-        found = [np.zeros(0, kind)]
-        for partition in np.flatnonzero(saved["arrived"] > saved["trimmed"]).tolist():
-            u = saved[partition]
-            pieces, piece, first = [], int(u["log_first"]), int(u["log_number"]) * LOG_CHUNK
-            while piece != NONE:
-                pieces.append(scan.log["sender"][piece * LOG_CHUNK : piece * LOG_CHUNK + LOG_CHUNK])
-                piece = int(scan.log_next[piece])
-            senders = np.concatenate(pieces)
-            made = np.zeros(int(u["arrived"] - u["trimmed"]), kind)
-            made["sender"] = senders[int(u["trimmed"]) - first : int(u["arrived"]) - first]
-            made["receiver"], made["n"], made["visit"] = partition, np.arange(u["trimmed"], u["arrived"]), NONE
-            found.append(made)
-        return np.concatenate(found)
-
-    def _nodes(self, visits: np.ndarray, entries: np.ndarray) -> np.ndarray:
-        """Make nodes and pairs of entries that stand by pair, in order of sending; return the unknown of each pair."""
-        loop = self.loop
-        new = np.ones(entries.size, np.bool_)
-        new[1:] = (np.diff(entries["sender"]) != 0) | (np.diff(entries["receiver"]) != 0)
-        begins = np.flatnonzero(new)
-        counts = np.diff(np.append(begins, entries.size))
-        pieces = -(-counts // NODES)
-        first = (np.cumsum(pieces) - pieces) * NODES
-        inside = np.arange(entries.size) - np.repeat(begins, counts)
-        node = np.repeat(first, counts) + inside
-        nodes = records(int(pieces.sum()) * NODES, NODE)
-        nodes["next"], nodes["pos"] = NONE, NONE
-        last_of_piece = np.arange(NODES - 1, nodes.size, NODES)
-        nodes["next"][last_of_piece] = last_of_piece + 1
-        known = entries["visit"] != NONE
-        for name in ("id", "created", "key"):
-            nodes[name][node[known]] = visits[name][entries["visit"][known]]
-        nodes["pos"][node[~known]] = entries["n"][~known]
-        visits["node"][entries["visit"][known]] = node[known]
-        loop.nodes = nodes
-        pairs = np.zeros(max(1, 2 * begins.size), PAIR)
-        own = pairs[: begins.size]
-        own["sender"], own["receiver"] = entries["sender"][begins], entries["receiver"][begins]
-        own["end_seq"], own["first"], own["live"], own["last"] = counts, first, first, first + counts - 1
-        own["next_out"] = own["next_in"] = NONE
-        numbers = np.arange(begins.size)
-        for link, head, by in (("next_out", "out_pair", "sender"), ("next_in", "in_pair", "receiver")):
-            order = np.lexsort((numbers, own[by]))
-            heads, _ = chained_by(own[link], numbers[order], own[by][order])
-            loop.partitions[head][own[by][order][heads]] = order[heads]
-        index = np.full(pools.power(2 * pairs.size), NONE, np.int32)
-        hash_tables.rehash_pairs(pairs, begins.size, index)
-        loop.pairs, loop.pair_index = pairs, index
-        loop.tables["pairs"] = begins.size
-        return np.bincount(np.repeat(numbers, counts)[~known], minlength=begins.size)
+        return with_nodes(self.loop, visits, entries[stand])

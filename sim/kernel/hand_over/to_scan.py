@@ -11,11 +11,9 @@ import numpy as np
 from sim.clock import SERVICE
 from sim.control.cluster import Cluster, RunPlan
 from sim.data_plane import NO_HOST, REMOTE
-from sim.kernel.event_loop.buffers import NODES
-from sim.kernel.event_loop.codes import ARRIVE, AT_REMOTE, END, NEVER, NONE, ROUND, SNAPSHOT, STORED, TRIM, TUPLE
-from sim.kernel.event_loop.events import EVENT, RING
+from sim.kernel.event_loop.codes import ARRIVE, AT_REMOTE, END, NONE, ROUND, SNAPSHOT, STORED, TRIM, TUPLE
 from sim.kernel.event_loop.hash_tables import find_positions
-from sim.kernel.hand_over.lists import runs
+from sim.kernel.hand_over.lists import events_of, listed, nodes_of, runs
 from sim.kernel.scan import saving
 from sim.kernel.scan.entities import BATCH, CHUNK, LOG_CHUNK, PARCEL, QUEUED, SLOT
 from sim.kernel.scan.heap import HAPPENING
@@ -118,6 +116,12 @@ class LoopAtRest:
         applied = ~coming[nodes]
         if (pos[applied] == NONE).any() or (pos[~applied] != NONE).any():
             return "outputs are kept twice"
+        # Upstream forgets in the order of sending, up to the first that is not saved; the scan in that of arrival.
+        place = np.zeros(loop.nodes.shape[0], np.int64)
+        place[own] = np.arange(own.size)
+        stands = np.where(applied, pos, FAR_NS + place[nodes])
+        if (np.diff(stands)[of_pair[1:] == of_pair[:-1]] <= 0).any():
+            return "outputs are applied in another order than they are kept in"
         way = visits[self.way]
         if self.way.size and (self.partition_task[self.sender[-self.way.size :]] != way["origin"]).any():
             return "tuples are on their way from tasks that have lost their senders"
@@ -178,53 +182,8 @@ class LoopAtRest:
         return None if np.array_equal(saving_, u["saving"] == 1) else "a checkpoint was lost on its way"
 
 
+FAR_NS = saving.FAR_NS
 NO_ANSWER = -2  # control has to choose a host
-
-
-def events_of(loop: State) -> np.ndarray:
-    """Return all events, in no order."""
-    found = [loop.heap[: int(loop.queue["in_heap"])].copy()]
-    for name in ("near", "far"):
-        places = (int(loop.queue[f"{name}_first"]) + np.arange(int(loop.queue[f"{name}_count"]))) & (RING - 1)
-        found.append(getattr(loop, name)[places])
-    leaves = loop.tournament[loop.tournament.shape[0] // 2 :]
-    places = np.flatnonzero(leaves != NEVER)
-    own = np.zeros(places.size, EVENT)
-    own["time"] = leaves[places] >> int(loop.queue["task_bits"])
-    own["rank"] = SERVICE + (leaves[places] & (loop.own.shape[0] - 1))
-    for name in ("seq", "kind", "ref"):
-        own[name] = loop.own[name][places]
-    return np.concatenate([*found, own])
-
-
-def listed(following: np.ndarray, heads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the items of lists, one list behind the other, and the list that each is in."""
-    lists = np.flatnonzero(heads != NONE)
-    items, of, one = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], heads[lists].astype(np.int64)
-    while lists.size:
-        items.append(one)
-        of.append(lists)
-        one = following[one].astype(np.int64)
-        lists, one = lists[one != NONE], one[one != NONE]
-    found, place = np.concatenate(items), np.concatenate(of)
-    order = np.argsort(place, kind="stable")
-    return found[order], place[order]
-
-
-def nodes_of(loop: State, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the live nodes of pairs, pair by pair in order, and the place of the pair of each."""
-    counts = pairs["end_seq"] - pairs["live_seq"]
-    nodes, of = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    place, one, left = np.arange(pairs.size), pairs["live"].astype(np.int64), counts.copy()
-    while place.size:
-        nodes.append(one)
-        of.append(place)
-        left = left - 1
-        place, one, left = place[left > 0], one[left > 0], left[left > 0]
-        one = np.where(one % NODES != NODES - 1, one + 1, loop.nodes["next"][one]).astype(np.int64)
-    found, pair = np.concatenate(nodes), np.concatenate(of)
-    order = np.argsort(pair, kind="stable")
-    return found[order], pair[order]
 
 
 def round_number(loop: State) -> int:

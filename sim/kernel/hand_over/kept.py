@@ -1,0 +1,70 @@
+"""Kept outputs of a scan as nodes and pairs of the event loop."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sim.kernel.event_loop import hash_tables, pools
+from sim.kernel.event_loop.buffers import NODE, NODES
+from sim.kernel.event_loop.codes import NONE
+from sim.kernel.event_loop.hash_tables import PAIR
+from sim.kernel.hand_over.lists import chained_by
+from sim.kernel.scan.entities import LOG_CHUNK
+from sim.kernel.scan.state import ScanState
+from sim.kernel.tools.pointer import State, records
+
+
+def logged_in(scan: ScanState) -> np.ndarray:
+    """Return (sender, receiver, number among those that came, visit or NONE) of all that is in the logs."""
+    saved = scan.saved
+    kind = np.dtype([("sender", "i8"), ("receiver", "i8"), ("n", "i8"), ("visit", "i8")])
+    found = [np.zeros(0, kind)]
+    for partition in np.flatnonzero(saved["arrived"] > saved["trimmed"]).tolist():
+        u = saved[partition]
+        pieces, piece, first = [], int(u["log_first"]), int(u["log_number"]) * LOG_CHUNK
+        while piece != NONE:
+            pieces.append(scan.log["sender"][piece * LOG_CHUNK : piece * LOG_CHUNK + LOG_CHUNK])
+            piece = int(scan.log_next[piece])
+        senders = np.concatenate(pieces)
+        made = np.zeros(int(u["arrived"] - u["trimmed"]), kind)
+        made["sender"] = senders[int(u["trimmed"]) - first : int(u["arrived"]) - first]
+        made["receiver"], made["n"], made["visit"] = partition, np.arange(u["trimmed"], u["arrived"]), NONE
+        found.append(made)
+    return np.concatenate(found)
+
+
+def with_nodes(loop: State, visits: np.ndarray, entries: np.ndarray) -> np.ndarray:
+    """Make nodes and pairs of entries that stand by pair, in order of sending; return the unknown of each pair."""
+    new = np.ones(entries.size, np.bool_)
+    new[1:] = (np.diff(entries["sender"]) != 0) | (np.diff(entries["receiver"]) != 0)
+    begins = np.flatnonzero(new)
+    counts = np.diff(np.append(begins, entries.size))
+    pieces = -(-counts // NODES)
+    first = (np.cumsum(pieces) - pieces) * NODES
+    inside = np.arange(entries.size) - np.repeat(begins, counts)
+    node = np.repeat(first, counts) + inside
+    nodes = records(int(pieces.sum()) * NODES, NODE)
+    nodes["next"], nodes["pos"] = NONE, NONE
+    last_of_piece = np.arange(NODES - 1, nodes.size, NODES)
+    nodes["next"][last_of_piece] = last_of_piece + 1
+    known = entries["visit"] != NONE
+    for name in ("id", "created", "key"):
+        nodes[name][node[known]] = visits[name][entries["visit"][known]]
+    nodes["pos"][node[~known]] = entries["n"][~known]
+    visits["node"][entries["visit"][known]] = node[known]
+    loop.nodes = nodes
+    pairs = np.zeros(max(1, 2 * begins.size), PAIR)
+    own = pairs[: begins.size]
+    own["sender"], own["receiver"] = entries["sender"][begins], entries["receiver"][begins]
+    own["end_seq"], own["first"], own["live"], own["last"] = counts, first, first, first + counts - 1
+    own["next_out"] = own["next_in"] = NONE
+    numbers = np.arange(begins.size)
+    for link, head, by in (("next_out", "out_pair", "sender"), ("next_in", "in_pair", "receiver")):
+        order = np.lexsort((numbers, own[by]))
+        heads, _ = chained_by(own[link], numbers[order], own[by][order])
+        loop.partitions[head][own[by][order][heads]] = order[heads]
+    index = np.full(pools.power(2 * pairs.size), NONE, np.int32)
+    hash_tables.rehash_pairs(pairs, begins.size, index)
+    loop.pairs, loop.pair_index = pairs, index
+    loop.tables["pairs"] = begins.size
+    return np.bincount(np.repeat(numbers, counts)[~known], minlength=begins.size)
