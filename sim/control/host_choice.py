@@ -51,11 +51,11 @@ class HostChoice:
             if not homes:
                 return Choice(None, "none of its own hosts is alive")
             homes = [host for host in homes if has_room(operator, host)]
-            return (
-                Choice(homes[0], "it is one of its own hosts")
-                if homes
-                else Choice(None, "its own hosts have no free slot")
-            )
+            if not homes:
+                return Choice(None, "its own hosts have no free slot")
+            home = next((host for host in homes if host not in avoided), homes[0])
+            though = f", although {avoided[home]}" if home in avoided else ""
+            return Choice(home, f"it is one of its own hosts{though}")
         least = self.least_used(lambda host: has_room(operator, host) and host not in avoided)
         if least is not None:
             others = " that are not avoided" if avoided else ""
