@@ -19,7 +19,7 @@ from sim.data_plane import REMOTE
 from sim.migration.coordinator import RunCoordinator
 from sim.migration.move import MigrationRun, Move, MoveProtocol, MoveRequest, MoveServices
 from sim.migration.protocol import PlanKind
-from sim.migration.protocols import PROTOCOLS
+from sim.migration.protocols import PROTOCOLS, PROTOCOLS_WITHOUT_CHECKPOINTS
 from sim.migration.protocols.pause_drain_resume import PauseDrainResume
 from sim.migration.protocols.replicate import Replicate, ReplicateWithoutCheckpoints
 
@@ -45,7 +45,11 @@ class Migrations(PlanKind[MoveRequest]):
         self.services = MoveServices(state, instances, replicas, catch_ups)
         history = state.plan.history is not None
         replicate = ReplicateWithoutCheckpoints if history else Replicate
-        self.protocols: dict[str, type[MoveProtocol]] = {**PROTOCOLS, REPLICATE: replicate}
+        self.protocols: dict[str, type[MoveProtocol]] = {
+            **PROTOCOLS,
+            **PROTOCOLS_WITHOUT_CHECKPOINTS,
+            REPLICATE: replicate,
+        }
         self.runs: list[MigrationRun] = []
         self.open: dict[int, MigrationRun] = {}  # group -> its run
         self._by_new: dict[int, MigrationRun] = {}  # instance -> the run that made it

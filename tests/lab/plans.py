@@ -11,7 +11,7 @@ from lab.stops import StopAndGo
 from models.scenario.events import WITHOUT_CHECKPOINTS
 from sim.control.replicas import REPLICATE
 from sim.migration.protocol import Protocol
-from sim.migration.protocols import PROTOCOLS, REBALANCE_PROTOCOLS
+from sim.migration.protocols import PROTOCOLS, PROTOCOLS_WITHOUT_CHECKPOINTS, REBALANCE_PROTOCOLS
 from sim.migration.protocols.replicate import Replicate
 
 
@@ -180,4 +180,9 @@ SUBJECTS: dict[str, Subject] = {
     "stop_and_go": Stopped(),
     **{name: Rebalanced() for name, one in REBALANCE_PROTOCOLS.items() if one.saves},  # of DSM: `lab.storm`
 }
-ALL_PROTOCOLS: dict[str, type[Protocol[Any]]] = {**PROTOCOLS, REPLICATE: Replicate, "stop_and_go": StopAndGo}
+ALL_PROTOCOLS: dict[str, type[Protocol[Any]]] = {
+    **PROTOCOLS,
+    **PROTOCOLS_WITHOUT_CHECKPOINTS,
+    REPLICATE: Replicate,
+    "stop_and_go": StopAndGo,
+}

@@ -24,6 +24,6 @@ PROTOCOLS: dict[str, type[MoveProtocol]] = {
     "cpal": CPAL,
     "cpal_caught_up": CaughtUpCPAL,
     "lazy_move": LazyMove,
-    "pause_drain_resume": PauseDrainResume,
 }
+PROTOCOLS_WITHOUT_CHECKPOINTS: dict[str, type[MoveProtocol]] = {"pause_drain_resume": PauseDrainResume}
 REBALANCE_PROTOCOLS: dict[str, type[RebalanceProtocol]] = {"dsm": DSM, "dcr": DCR, "ccr": CCR}
