@@ -326,7 +326,7 @@ class HostsInUse:
 
 @dataclass(frozen=True)
 class Resources:
-    """What all tasks together use after the warm-up, at the instants of samples; None without samples.
+    """Resources of all tasks together after the warm-up, at the instants of samples; None without samples.
 
     `busy_cores`: cores that serve tuples, write snapshots or read states, on average. `kept_bytes`: outputs that are
     kept to be sent again, mean over the samples; `kept_bytes_max`: the most at any sample.

@@ -134,10 +134,7 @@ def queues(one: RunRecords) -> Series:
 
     The samples are instants at a fixed distance, not averages: short peaks between them are not seen.
     """
-    samples = one.tables["samples"]
-    owner = np.asarray(one.task_operator, dtype=np.int64)[samples["task"]]
-    at_ns, when = np.unique(samples["at_ns"], return_inverse=True)
-    return Series(one.operators, at_ns, _summed(owner, when, samples["queue"], len(one.operators), at_ns.size))
+    return _sampled(one, "samples", "queue")
 
 
 def lags(one: RunRecords) -> Series:
@@ -196,18 +193,20 @@ def busy_cores(one: RunRecords) -> Series:
 
 def kept_outputs(one: RunRecords) -> Series:
     """Return the outputs that each operator keeps for replay at each sample, summed over its tasks."""
-    rows = one.tables["samples"]
-    owner = np.asarray(one.task_operator, dtype=np.int64)[rows["task"]]
-    at_ns, when = np.unique(rows["at_ns"], return_inverse=True)
-    return Series(one.operators, at_ns, _summed(owner, when, rows["buffered"], len(one.operators), at_ns.size))
+    return _sampled(one, "samples", "buffered")
 
 
 def kept_bytes(one: RunRecords) -> Series:
     """Return the bytes of outputs that each operator keeps for replay at each sample, summed over its tasks."""
-    rows = one.tables["buffers"]
+    return _sampled(one, "buffers", "kept_bytes")
+
+
+def _sampled(one: RunRecords, table: str, column: str) -> Series:
+    """Return a column of samples, summed over the tasks of each operator."""
+    rows = one.tables[table]
     owner = np.asarray(one.task_operator, dtype=np.int64)[rows["task"]]
     at_ns, when = np.unique(rows["at_ns"], return_inverse=True)
-    return Series(one.operators, at_ns, _summed(owner, when, rows["kept_bytes"], len(one.operators), at_ns.size))
+    return Series(one.operators, at_ns, _summed(owner, when, rows[column], len(one.operators), at_ns.size))
 
 
 def traffic(one: RunRecords, column: str = "bytes", interval_ns: int = NS_PER_S) -> Series:

@@ -11,7 +11,10 @@ import pytest
 from lab.exploring import explore, tiny
 from lab.mutants import MUTANTS
 from lab.shapes import SHAPES
-from sim.migration.protocols import PROTOCOLS
+from sim.migration.protocols import PROTOCOLS as WITH_CHECKPOINTS
+from sim.migration.protocols import PROTOCOLS_WITHOUT_CHECKPOINTS
+
+PROTOCOLS = (*WITH_CHECKPOINTS, *PROTOCOLS_WITHOUT_CHECKPOINTS)
 
 every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
 every_shape = pytest.mark.parametrize("shape", SHAPES)
