@@ -2,12 +2,12 @@
 
     .venv/bin/python benchmarks/recovery.py step [--seconds 60] [--repeats 5]
     .venv/bin/python benchmarks/recovery.py large [--repeats 3]
-    .venv/bin/python benchmarks/recovery.py memory [--seconds 120] [--method elastic-upstream-backup]
+    .venv/bin/python benchmarks/recovery.py memory [--seconds 120] [--method METHOD | JOB]
 
 `step`: a step (one tuple at one operator) of the job of `acker.py` with outputs that acks trim, beside the same step
 with checkpoints, exactly once. `large`: five minutes of source, filter, window, count and sum as in the SPATE paper at
 parallelism 30 and 15,000 events/s. `memory`: the largest memory of runs that are 1, 4 and 16 times as long, with the
-rows of tuples left out, each in a process of its own.
+rows of tuples left out, each in a process of its own: with a method of recovery, or with checkpoints and another job.
 """
 
 from __future__ import annotations
@@ -34,6 +34,32 @@ KINDS: dict[str, dict[str, Any]] = {
     "source-backup": {"method": "source-backup", "history": {"length": "10 s"}},
     "active-replication": {"method": "active-replication"},
     "acker": {"method": "acker", "guarantee": "at-least-once"},
+}
+_WINDOWS: dict[str, Any] = {"window": {"length": "2 s", "slide": "1 s"}, "state": None}
+_JOIN: dict[str, Any] = {
+    "kind": "join",
+    "inputs": {"one": "key", "two": "key"},
+    "parallelism": 20,
+    "key_groups": 40,
+    "service": {"distribution": "deterministic", "value": "0.1 ms"},
+    "window": {"length": "100 ms"},
+}
+_TIMER: dict[str, Any] = {
+    "kind": "map",
+    "inputs": {"in": "shuffle"},
+    "key_groups": None,
+    "state": None,
+    "service": {"distribution": "exponential", "mean": "0.5 ms"},  # one task has twice as much after the failure
+    "timer": {"every": "1 s"},
+}
+_REPLICAS = {"one": {"operator": "one", "key_groups": [0], "host": "worker-19"}}
+JOBS: dict[str, dict[str, Any]] = {
+    "windows": {"operators.one": _WINDOWS},
+    "join": {"operators.pairs": _JOIN, "operators.out": {"inputs": {"pairs": "shuffle"}}},
+    "timers": {"operators.one": _TIMER},
+    "replicas": {"fault_tolerance": {"replicas": _REPLICAS}},
+    "at-least-once": {"fault_tolerance": {"guarantee": "at-least-once"}},
+    "at-most-once": {"fault_tolerance": {"guarantee": "at-most-once"}},
 }
 _STEPS = ("checkpoint", "elastic-upstream-backup", "upstream-backup")
 _TRIMS = "elastic-upstream-backup"
@@ -115,7 +141,12 @@ def one(seconds: float, method: str) -> None:
     from sim.engine import simulate  # noqa: PLC0415
 
     raw = job(Job(), seconds, detail="histograms").model_dump(mode="json", by_alias=True, exclude_unset=True)
-    raw["fault_tolerance"] = KINDS[method]
+    raw["fault_tolerance"] = dict(KINDS.get(method, CHECKPOINTS))
+    for path, changes in JOBS.get(method, {}).items():
+        where = raw
+        for part in path.split("."):
+            where = where.setdefault(part, {})
+        where.update(changes)
     raw["events"] = {"early": {"at": "20 s", "kind": "host-failure", "host": "worker-0", "repair": "5 s"}}
     simulate(Scenario.model_validate(raw, context={"units": True}, by_alias=True, by_name=False))
     print(peak_bytes())
@@ -127,7 +158,7 @@ def main() -> None:
     parser.add_argument("what", choices=("step", "large", "memory", "one"))
     parser.add_argument("--seconds", type=float, default=60.0, help="simulated")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--method", choices=KINDS, default=_TRIMS)
+    parser.add_argument("--method", choices=[*KINDS, *JOBS], default=_TRIMS)
     given = parser.parse_args()
     if given.what == "step":
         step(given.seconds, given.repeats)

@@ -23,7 +23,6 @@ from models.records.tables import bucket_ns
 from models.scenario.cluster import ExponentialFailures
 from models.scenario.events import Detail
 from models.scenario.inputs import Engine, RateSeries, RunInputs
-from models.scenario.job import WindowState
 from models.scenario.rules.int64_limits import whole_time_faults
 from models.scenario.scenario import Scenario
 from models.steady_state.flow import Flow, copies, flows
@@ -206,7 +205,8 @@ SECONDS_PER_WATERMARK = 2e-7  # over a channel
 SECONDS_PER_PLANNED = 1e-4  # checkpoint, each time the allocation is compared with a fresh one
 BYTES_PER_STEP = 150.0
 BYTES_PER_LOGGED_STEP = 200.0  # if a host may fail: ids of tuples, to recognise duplicates. They are kept
-LOGGED_INTERVALS = 8  # for so many checkpoint intervals, with some that are not needed any more
+LOGGED_INTERVALS = 8  # for so many checkpoint intervals, with some that are not needed any more,
+LOGGED_S = 10.0  # or for this long where nothing is kept for replay
 BYTES_PER_EVENT = 300.0
 MOST_SAMPLES = 1000
 # Recorded as histograms, at the most: waits and sojourns of an operator; latencies of a sink that fill some 14
@@ -267,7 +267,7 @@ def estimate(
     # Memory is that of all tuples that come, time that of the tuples that are served: overloaded operators do less.
     steps = _steps(scenario, rates) + doubled
     events = _control_rows(scenario) * scenario.replications
-    control_bytes = _control_bytes(scenario, rates, steps, doubled, events)
+    control_bytes = _control_bytes(scenario, rates, steps, events)
     # The detail follows from memory alone: time never changes what is recorded.
     detail = _detail(scenario, steps, control_bytes)
     served = doubled + _steps(scenario, rates, served_shares(scenario, inputs))
@@ -307,10 +307,9 @@ def estimate(
 def detail_and_steps(scenario: Scenario, inputs: RunInputs) -> tuple[Detail, float]:
     """Return `detail` and `steps` of the estimate, and nothing that takes longer."""
     rates = flows(scenario, inputs)
-    doubled = _doubled(scenario, rates)
-    steps = _steps(scenario, rates) + doubled
+    steps = _steps(scenario, rates) + _doubled(scenario, rates)
     events = _control_rows(scenario) * scenario.replications
-    return _detail(scenario, steps, _control_bytes(scenario, rates, steps, doubled, events)), steps
+    return _detail(scenario, steps, _control_bytes(scenario, rates, steps, events)), steps
 
 
 def _steps(scenario: Scenario, rates: Mapping[str, Flow], shares: Mapping[str, float] | None = None) -> float:
@@ -333,14 +332,12 @@ def _logs(scenario: Scenario) -> bool:
     return scenario.keeps_ids
 
 
-def _control_bytes(scenario: Scenario, rates: Mapping[str, Flow], steps: float, doubled: float, events: float) -> float:
-    """Return the memory of all but the tuples; `doubled` of the steps are of replicas."""
+def _control_bytes(scenario: Scenario, rates: Mapping[str, Flow], steps: float, events: float) -> float:
+    """Return the memory of all but the tuples."""
     kept = kept_bytes(scenario, rates, "compiled")
     if not _logs(scenario):
         return events * BYTES_PER_EVENT + kept
-    always = 2 * doubled  # neither instance of a replicated group forgets ids
-    remembered = always + (steps - always) * _remembered(scenario)
-    return events * BYTES_PER_EVENT + remembered * BYTES_PER_LOGGED_STEP + kept
+    return events * BYTES_PER_EVENT + steps * _remembered(scenario) * BYTES_PER_LOGGED_STEP + kept
 
 
 def _detail(scenario: Scenario, steps: float, control_bytes: float) -> Detail:
@@ -354,19 +351,18 @@ def _remembered(scenario: Scenario) -> float:
     tolerance = scenario.fault_tolerance
     if tolerance.acking:  # those of roots that are not done, which fail and come again after two time-outs at most
         return min(1.0, 2 * tolerance.acking.timeout_s / scenario.duration_s)
-    timed = any(
-        operator.window or operator.timer or operator.kind == "join" or isinstance(operator.state, WindowState)
-        for operator in scenario.operators.values()
-    )
-    # Ids are forgotten behind checkpoints; windows and timers need them for as long as the run lasts.
-    history = tolerance.kept_history
-    if history is not None and not timed and tolerance.guarantee == "exactly-once":
-        return min(1.0, (history.length_s + history.every_s) / scenario.duration_s)
-    if timed or not tolerance.takes_checkpoints or tolerance.guarantee != "exactly-once":
-        return 1.0
-    trimming = tolerance.acked_slices
-    rounds_s = trimming.every_s + trimming.slice_s if trimming else 0.0
-    return min(1.0, (LOGGED_INTERVALS * tolerance.interval_s + rounds_s) / scenario.duration_s)
+    # Ids are forgotten behind checkpoints, or the history, and behind windows that may have to be made again.
+    timers = any(operator.timer for operator in scenario.operators.values())
+    windows_s = max((one.window.length_s for one in scenario.operators.values() if one.window), default=0.0)
+    history, trimming = tolerance.kept_history, tolerance.acked_slices
+    if history is not None:
+        needed_s = scenario.duration_s if timers else history.length_s + history.every_s
+    elif tolerance.takes_checkpoints:
+        needed_s = LOGGED_INTERVALS * tolerance.interval_s
+        needed_s += trimming.every_s + trimming.slice_s if trimming else 0.0
+    else:
+        needed_s = LOGGED_S
+    return min(1.0, (needed_s + windows_s) / scenario.duration_s)
 
 
 def _histogram_bytes(scenario: Scenario) -> float:

@@ -40,7 +40,7 @@ class RunPlan:
     drops_duplicates: bool
     replays: bool
     duplicate_ns: int
-    may_fail: bool  # whether a tuple can come twice, or be lost: then ids are kept
+    keeps_ids: bool  # a tuple can come twice, or be lost
     acker: Acker | None  # what follows the roots, if anything does
     trimming: Trimming | None  # how outputs are trimmed by acks, if they are
     history: History | None  # for how long they are kept, if time alone trims them
@@ -94,7 +94,7 @@ class RunPlan:
             drops_duplicates=tolerance.keeps_outputs and tolerance.guarantee == "exactly-once",
             duplicate_ns=to_ns(tolerance.duplicate_s),
             replays=tolerance.keeps_outputs and tolerance.guarantee != "at-most-once",
-            may_fail=scenario.keeps_ids,
+            keeps_ids=scenario.keeps_ids,
             acker=tolerance.acking,
             trimming=tolerance.acked_slices,
             history=tolerance.kept_history,

@@ -125,14 +125,14 @@ def takes_turns(plan: RunPlan) -> bool:
     that it has seen. A run of less than `WORTH` steps is over before the code of both kernels is compiled.
     """
     scenario, tolerance = plan.scenario, plan.scenario.fault_tolerance
-    if not plan.may_fail or tolerance.method != "checkpoint" or scenario.has_replicas or scenario.failures is not None:
+    if not plan.keeps_ids or tolerance.method != "checkpoint" or scenario.has_replicas or scenario.failures is not None:
         return False
     if scenario.detector.errs or not all(isinstance(event, HostFailure) for event in scenario.events.values()):
         return False
     threads = (one.description.threads for one in plan.operators if one.description.service is not None)
     if max(threads, default=1) > 1:
         return False  # a pool applies tuples in another order than that in which they come
-    calm = replace(plan, scenario=scenario.model_copy(update={"events": {}}), may_fail=False)
+    calm = replace(plan, scenario=scenario.model_copy(update={"events": {}}), keeps_ids=False)
     if any(needs_of(calm)) or any(group.cpu == "processor-sharing" for group in plan.host_groups):
         return False
     if detail_and_steps(scenario, plan.inputs)[1] < WORTH * scenario.replications:
@@ -241,7 +241,7 @@ def _has_an_acker(_: _Run, plan: RunPlan) -> str | None:
 
 
 def _hosts_may_fail(_: _Run, plan: RunPlan) -> str | None:
-    if not plan.may_fail:
+    if not plan.keeps_ids:
         return None
     return "there are active replicas" if plan.scenario.has_replicas else "hosts may fail"
 

@@ -189,7 +189,7 @@ def _will_be_replayed(plane: PlaneState, partition: Partition, coming: defaultdi
     for receiver, rows in kept:
         successor = receiver.group.owner if receiver.retired else receiver
         coming[successor].update(row.id for row in rows)
-    for number in range(partition.checkpoint.time.ticks if partition.checkpoint else 0, partition.time.ticks):
+    for number in range(partition.ticks_let_go, partition.time.ticks):
         for receiver, tuple_id, _ in _receivers(
             plane, partition, *partition.operator.tick(partition.index, number + 1)
         ):

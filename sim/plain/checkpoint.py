@@ -173,6 +173,7 @@ class CheckpointCoordinator:
             return  # the checkpoint host has died since; if it is back it lacks the checkpoint that this one builds on
         # Replace the old checkpoint first, trim after that: upstream may forget only tuples that are stored.
         partition.checkpoint, partition.saved = checkpoint, True
+        partition.ticks_let_go = checkpoint.time.ticks
         rows = self.plane.recorder.rows["checkpoints"]
         rows[transfer.row] = (*rows[transfer.row][:5], self.plane.clock.now_ns(), *rows[transfer.row][6:])
         if not self.plane.trimming:  # else the next round of acks says what is saved

@@ -133,5 +133,5 @@ class Parcels(Channels):
         return self.parcels[parcel]
 
     def _check_ids(self) -> None:
-        if not self.plan.may_fail:
+        if not self.plan.keeps_ids:
             raise ValueError("the run keeps no ids: no host may fail in it")

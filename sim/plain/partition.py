@@ -284,13 +284,13 @@ class EventTime:
         sides = {at: list(rows) for at, rows in self.sides.items()}
         return EventTime(self.ticks, dict(self.of_sender), self.event_ns, windows, sides)
 
-    def restored(self, saved: EventTime | None, replays: bool) -> EventTime:
-        """Return the event time after a crash, from the saved one.
+    def restored(self, saved: EventTime | None, ticks: int, replays: bool) -> EventTime:
+        """Return the event time after a crash, from the saved one, or from nothing but the number of instants.
 
         Without replay nothing is emitted again: event time does not go back, and windows that it had passed are over.
         """
         if saved is None:
-            saved = EventTime(0, dict.fromkeys(self.of_sender, 0))
+            saved = EventTime(ticks, dict.fromkeys(self.of_sender, 0))
         made = saved.copy()
         if not replays:
             made.ticks, made.of_sender, made.event_ns = self.ticks, self.of_sender, self.event_ns
@@ -380,6 +380,7 @@ class Partition:
         self.applied_created_ns: list[int] = []  # of the applied tuples
         self.time = EventTime()
         self.due = 0  # instants of its timer that have come
+        self.ticks_let_go = 0  # those of the last checkpoint: they do not come again, even if it is lost
         self.measured_from: int | None = None  # tuples that arrive from then on are timed
         self.until_calm = False  # up to the first that does not wait
         self.longest = NEVER
@@ -519,7 +520,7 @@ class Partition:
     def restore_event_time(self, checkpoint: Checkpoint | None, replays: bool) -> None:
         """Set event time to that of the checkpoint, or to the beginning."""
         windows = self.operator.windows
-        time = self.time = self.time.restored(checkpoint.time if checkpoint else None, replays)
+        time = self.time = self.time.restored(checkpoint.time if checkpoint else None, self.ticks_let_go, replays)
         # Without replay event time has stayed where it was: windows that it has passed are over.
         if windows is not None:
             passed = time.event_ns

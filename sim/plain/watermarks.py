@@ -182,5 +182,5 @@ class Watermarks:
 
     def _note_late(self, partition: Partition, row: Row) -> None:
         if row.created_ns < partition.time.event_ns:
-            assert self.plane.plan.may_fail, "a tuple came behind its watermark"
+            assert self.plane.plan.keeps_ids, "a tuple came behind its watermark"
             self.late.append((partition, row))

@@ -98,7 +98,7 @@ class Scripted(Control):
             plane.hold(task, draw.choice([None, self._partition(task)]), draw.choice([None, draw.choice(live)]))
         elif verb == "unhold":
             plane.unhold(task, draw.choice([None, self._partition(task)]))
-        elif verb == "mute" and self.plan.may_fail:
+        elif verb == "mute" and self.plan.keeps_ids:
             plane.mute(self._partition(task), draw.random() < 0.5)
         elif verb == "send":
             plane.send(*self._message(draw.choice([*live, CONTROL]), task))
@@ -110,7 +110,7 @@ class Scripted(Control):
             self.state.work(task, self._instant(20), self._done)
         elif verb == "timed":
             plane.start_actions(self._timed(live))
-        elif verb == "timed_mute" and self.plan.may_fail:
+        elif verb == "timed_mute" and self.plan.keeps_ids:
             steps = sorted(now + self._instant(300) for _ in range(2))
             partition = self._partition(task)
             plane.start_actions([Timed(at, "mute", (partition, k == 0)) for k, at in enumerate(steps)])
@@ -163,7 +163,7 @@ class Scripted(Control):
     def _kill(self, task: int) -> None:
         """As `sim.control.restarts` does."""
         partitions = [partition for partition, at in enumerate(self.cluster.partition_task) if at == task]
-        if not self.plan.may_fail:
+        if not self.plan.keeps_ids:
             self.plane.kill(task)
         for partition in partitions:
             self.recoveries.lost_again(partition)

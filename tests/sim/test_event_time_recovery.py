@@ -305,8 +305,8 @@ def speaks_for_who_came_later(patch: pytest.MonkeyPatch) -> None:
 def is_as_far_as_before(patch: pytest.MonkeyPatch) -> None:
     restored = EventTime.restored
 
-    def broken(self: EventTime, saved: EventTime | None, replays: bool) -> EventTime:
-        made = restored(self, saved, replays)
+    def broken(self: EventTime, saved: EventTime | None, ticks: int, replays: bool) -> EventTime:
+        made = restored(self, saved, ticks, replays)
         made.of_sender, made.event_ns = self.of_sender, self.event_ns
         return made
 
@@ -316,8 +316,8 @@ def is_as_far_as_before(patch: pytest.MonkeyPatch) -> None:
 def begins_with_empty_windows(patch: pytest.MonkeyPatch) -> None:
     restored = EventTime.restored
 
-    def broken(self: EventTime, saved: EventTime | None, replays: bool) -> EventTime:
-        made = restored(self, saved, replays)
+    def broken(self: EventTime, saved: EventTime | None, ticks: int, replays: bool) -> EventTime:
+        made = restored(self, saved, ticks, replays)
         made.windows, made.sides = {}, {}
         return made
 

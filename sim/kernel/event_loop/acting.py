@@ -112,7 +112,7 @@ class Actions(ABC):
     def mute(self, partition: int, muted: bool) -> None:
         """Whether the partition emits nothing."""
         self._act()
-        if not self._plan.may_fail:
+        if not self._plan.keeps_ids:
             raise ValueError("a partition can be muted only where a host may fail: else no ids are kept for the ledger")
         self.state.options["special"] = 1
         actions.mute(self.state, partition, int(muted))
@@ -170,7 +170,7 @@ class Actions(ABC):
     def _check(self, action: Timed) -> None:
         """Raises ValueError if it is about something that does not exist: compiled code would not notice."""
         state, given = self.state, action.arguments
-        if action.verb == "mute" and not self._plan.may_fail:
+        if action.verb == "mute" and not self._plan.keeps_ids:
             raise ValueError("a partition can be muted only where a host may fail: else no ids are kept for the ledger")
         room = len(state.partitions) if action.verb == "mute" else int(state.cluster["tasks"])
         named = given[:2] if action.verb == "send" else given[:1]
@@ -224,7 +224,7 @@ class Moves(ABC):
     def add_instance(self, instance: int, partition: int, task: int) -> None:
         """One more instance of the partition's group."""
         self._act()
-        if not self._plan.may_fail:
+        if not self._plan.keeps_ids:
             raise ValueError("a group can have two instances only where a host may fail: else no ids are kept")
         if self.state.partitions["is_source"][partition]:
             raise ValueError("a source has one instance")

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sim.arrival_stream import Block
-from sim.kernel.event_loop.buffers import CHUNK, NODES, TWICE, next_node
+from sim.kernel.event_loop.buffers import CHUNK, NODES, is_twice, next_node
 from sim.kernel.event_loop.channels import sent_to
 from sim.kernel.event_loop.codes import BROADCAST, NONE, TUPLE
 from sim.kernel.event_loop.hash_tables import slot_of
@@ -203,7 +203,7 @@ def enter_final_state(
         _mark_chain(state, table, u.held_head)
         if is_owner and not u.live and state.options.keeps_outputs:
             _mark_replay(state, table, partition)
-            for number in range(u.ticks_stored if u.stored else 0, u.ticks):
+            for number in range(u.ticks_stored, u.ticks):
                 depth = _push_tick(state, stack, partition, number + 1)
                 for k in range(depth):
                     _mark_coming(state, table, state.partitions[np.int64(stack[k, 0])].owner, stack[k, 1])
@@ -235,7 +235,7 @@ def _enter_log(state: State, table: np.ndarray, partition: int) -> int:
     while chunk != NONE and pos < final:
         for k in range(min(CHUNK, final - pos)):
             tuple_id = state.log[chunk * CHUNK + k]
-            if state.options.acks and tuple_id == TWICE:
+            if is_twice(state, tuple_id):
                 twice += is_owner
             elif not is_owner:  # a place that the group is on its way to
                 _mark(table, u.group, tuple_id, _ELSEWHERE)
@@ -251,7 +251,7 @@ def enter_saved(state: State, table: np.ndarray, partition: int, ids: np.ndarray
     """Note what is in the final state of a partition, and return how much of it is there more than once."""
     twice, group = 0, state.partitions[partition].group
     for k in range(ids.shape[0]):
-        twice += (state.options.acks and ids[k] == TWICE) or not _mark(table, group, ids[k], _THERE)
+        twice += is_twice(state, ids[k]) or not _mark(table, group, ids[k], _THERE)
     return twice
 
 
@@ -436,9 +436,11 @@ def enter_ticks(
     stack: np.ndarray,
 ) -> None:
     """The same for what a timer has emitted."""
-    for number in range(state.partitions[partition].ticks):
-        depth = _push_tick(state, stack, partition, number + 1)
-        _follow(state, table, sieve, gone, False, False, False, depth, expected, lost, stack)
+    timer = state.operators[state.partitions[partition].operator].timer
+    for number in range(1, state.partitions[partition].ticks + 1):
+        depth = _push_tick(state, stack, partition, number)
+        closed = number * timer < state.ids.oldest
+        _follow(state, table, sieve, gone, closed, False, False, depth, expected, lost, stack)
 
 
 @kernel

@@ -9,11 +9,17 @@ nothing with an earlier creation time can ever be sent again: what is sent follo
 know such an id: it cannot come as a duplicate, and no output is left that upstream could forget because of it. A state
 that is restored from an older checkpoint may lack it, which the audit sees by its number.
 
-That does not hold where outputs have another creation time than what they follow from, of windows, joins and timers;
-and where duplicates are not dropped the audit needs ids that come twice. There all ids are kept, unless there is an
-acker. With one, an id goes once its root, and all that were created before, are done and nothing of them is left
-anywhere: that holds beside windows, too, for what these emit has no root and is not audited. A tuple that comes twice
-has `TWICE` in place of its id, so that the audit knows how often that was when the ids are gone.
+An output of a window, a join or a timer has a creation time of its own. That of a window is the creation time of one
+of its tuples, that of a join the later of two. So what can be emitted once more is not older than the tuples that are
+kept for windows that have not ended, in the state or at its checkpoint, nor than the first instant of a timer that its
+checkpoint does not know.
+
+With an acker, an id goes once its root, and all that were created before, are done and nothing of them is left
+anywhere: that holds beside windows, too, for what these emit has no root and is not audited.
+
+Where duplicates are processed, a tuple that comes twice has `TWICE` in place of its id, so that the audit knows how
+often that was when the ids are gone. Only what all checkpoints of a state have in common is forgotten there: how many
+of the forgotten ones were duplicates is known of all of them together.
 
 Logs are cut in whole chunks, from the front: `base` is how many tuples of a partition came before what is left.
 """
@@ -34,6 +40,7 @@ from sim.kernel.event_loop.hash_tables import (
     takes_position,
     unset_position,
 )
+from sim.kernel.event_loop.heard import least_event_of
 from sim.kernel.tools.cache import inlined, kernel
 from sim.kernel.tools.pointer import State
 
@@ -62,7 +69,13 @@ NODES = 4  # kept outputs in one piece of memory: they are read in order, and fa
 
 CHUNK = 32  # applied tuples in one chunk of a log
 
-TWICE = 0  # in a log, where there is an acker: a tuple whose id stands there already
+TWICE = 0  # in a log, where duplicates are processed: a tuple whose id stands there already
+
+
+@kernel
+def is_twice(state: State, logged: int) -> bool:
+    """Return whether what is in a log stands for a tuple that was there already."""
+    return bool(state.options.marks_twice and logged == TWICE)
 
 
 @kernel
@@ -388,10 +401,11 @@ def apply(state: State, partition: int, tuple_id: int, created: int, node: int) 
     if state.ids.clean:
         if node != NONE:
             state.nodes[node].pos = u.applied
+    elif state.options.marks_twice:
+        if not takes_position(state, partition, tuple_id, u.applied):
+            logged = np.uint64(TWICE)
     elif state.options.keeps_outputs:
         set_position(state, partition, tuple_id, u.applied)
-    elif state.extended and state.options.acks and not takes_position(state, partition, tuple_id, u.applied):
-        logged = np.uint64(TWICE)
     if state.options.logs_ids:
         append_log(state, partition, logged, created)
     else:
@@ -428,7 +442,7 @@ def note_all_positions(state: State) -> None:
         while chunk != NONE:
             for k in range(min(CHUNK, u.applied - pos)):
                 tuple_id = state.log[chunk * CHUNK + k]
-                if tuple_id != TWICE or not state.options.acks:
+                if not is_twice(state, tuple_id):
                     set_position(state, partition, tuple_id, pos + k)
             pos += CHUNK
             chunk = state.log_next[chunk]
@@ -441,7 +455,7 @@ def replace_log(state: State, partition: int, base: int, log: np.ndarray) -> Non
     u = state.partitions[partition]
     u.base = u.applied = base
     for k in range(log.shape[0]):
-        if state.options.keeps_outputs or (state.options.acks and log[k].id != TWICE):
+        if (state.options.keeps_outputs or state.options.acks) and not is_twice(state, log[k].id):
             set_position(state, partition, log[k].id, u.applied)
         append_log(state, partition, log[k].id, log[k].created)
 
@@ -469,7 +483,7 @@ def cut_log(state: State, partition: int, count: int) -> None:
     u.log_last = before
     u.applied = count
     u.base = min(u.base, count)
-    u.twice = min(u.twice, u.base)  # with an acker no state is cut but to nothing
+    u.twice = min(u.twice, u.base)  # nothing that was forgotten is cut, or all
 
 
 UNPINNED = _NEVER = np.iinfo(np.int64).max
@@ -478,32 +492,27 @@ UNPINNED = _NEVER = np.iinfo(np.int64).max
 @kernel
 def forget(state: State) -> None:
     """Forget all ids that no tuple can have any more; takes as long as what is left is large."""
-    _note_instances(state)
+    _note_lent(state)
     oldest = min(state.ids.pinned, oldest_created(state))
     if state.options.acks:
         state.ids.closed = oldest = max(state.ids.closed, oldest)
     else:
         state.ids.oldest = oldest = max(state.ids.oldest, oldest)
     for partition in range(state.partitions.shape[0]):
-        u = state.partitions[partition]
-        if u.retired or state.partitions[u.group].instances == 1:  # the audit compares the logs of several
-            _cut_front(state, partition, oldest)
-    if not state.ids.clean:
+        _cut_front(state, partition, oldest)
+    if not state.ids.clean and (state.options.keeps_outputs or state.options.acks):  # else none is ever looked up
         _rebuild_positions(state)
 
 
 @kernel
-def _note_instances(state: State) -> None:
-    """Count the instances of each group that are not over, and mark partitions whose state is lent to another."""
+def _note_lent(state: State) -> None:
+    """Mark partitions whose state is lent to another."""
     for partition in range(state.partitions.shape[0]):
-        state.partitions[partition].instances = 0
         state.partitions[partition].lent = 0
     for partition in range(state.partitions.shape[0]):
-        u = state.partitions[partition]
-        if not u.retired:
-            state.partitions[u.group].instances += 1
-        if u.stored_from != NONE:
-            state.partitions[u.stored_from].lent = 1
+        lender = state.partitions[partition].stored_from
+        if lender != NONE:
+            state.partitions[lender].lent = 1
 
 
 @kernel
@@ -542,6 +551,8 @@ def oldest_created(state: State) -> int:
         oldest = min(oldest, _oldest_of(state, state.partitions[partition].held_head))
         if not (state.partitions[partition].retired and _is_over(state, partition)):
             oldest = min(oldest, _oldest_kept(state, partition))
+            if state.extended and not state.options.acks:  # an acker knows nothing of what these emit
+                oldest = min(oldest, _oldest_timed(state, partition))
     return oldest
 
 
@@ -584,17 +595,49 @@ def _oldest_kept(state: State, partition: int) -> int:
 
 
 @kernel
+def _oldest_timed(state: State, partition: int) -> int:
+    """Of what windows and the timer of the partition will emit, for the first time or once more."""
+    u = state.partitions[partition]
+    op = state.operators[u.operator]
+    oldest = _NEVER
+    if op.timer > 0:
+        oldest = (1 + (u.ticks_stored if state.options.keeps_outputs else u.ticks)) * op.timer
+    if op.windowed:
+        floor, n = least_event_of(state, partition), u.past_first
+        while n != NONE:
+            created = state.notes[n].created
+            if created // op.slide * op.slide + op.length > floor:
+                oldest = min(oldest, created)
+            n = state.notes[n].next
+    return oldest
+
+
+@kernel
+def _in_all_states(state: State, partition: int) -> int:
+    """Return how many of the applied tuples are in each state that the partition may have again, but the empty one."""
+    u = state.partitions[partition]
+    if u.lent:
+        return u.base
+    if state.extended and state.options.trims and not u.stored:
+        return u.trimmed
+    return u.stored_count if u.stored else u.applied
+
+
+@kernel
 def _cut_front(state: State, partition: int, oldest: int) -> None:
     """Free the chunks at the front of a log, as long as all in them was created before an instant."""
     u = state.partitions[partition]
+    most = u.applied
+    if state.options.marks_twice and not state.options.acks:
+        most = min(most, _in_all_states(state, partition))
     while u.log_first != NONE and state.log_newest[u.log_first] < oldest:
-        chunk = u.log_first
-        if u.applied - u.base < CHUNK and not u.retired:
-            return  # there is room in it
-        if state.options.acks:
-            for k in range(min(CHUNK, u.applied - u.base)):
-                u.twice += state.log[chunk * CHUNK + k] == TWICE
-        u.base = min(u.applied, u.base + CHUNK)
+        chunk, after = u.log_first, min(u.applied, u.base + CHUNK)
+        has_room = after - u.base < CHUNK and not u.retired
+        if has_room or after > most:
+            return
+        for k in range(after - u.base):
+            u.twice += is_twice(state, state.log[chunk * CHUNK + k])
+        u.base = after
         u.log_first = NONE if chunk == u.log_last else state.log_next[chunk]
         if u.log_first == NONE:
             u.log_last = NONE

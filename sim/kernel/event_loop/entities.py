@@ -249,8 +249,7 @@ PARTITION = in_lines(
         ("received", "i8"),  # bytes from other hosts,
         ("sent", "i8"),  # and to them
         # forgetting of ids (`buffers`)
-        ("instances", "i4"),  # of the group that are not over, when ids were forgotten last
-        ("twice", "i8"),  # duplicates among the forgotten ids, where there is an acker
+        ("twice", "i8"),  # duplicates among the forgotten ids, where they are processed
         ("lent", "u1"),  # it has handed its state down, when ids were forgotten last
         (
             "stored_from",

@@ -53,6 +53,18 @@ def event_of(state: State, partition: int) -> int:
 
 
 @kernel
+def least_event_of(state: State, partition: int) -> int:
+    """Return the least event time that the partition can have from now on: that of its stored checkpoint, if any.
+
+    Before its first checkpoint it may only begin anew; then all its tuples come again.
+    """
+    u = state.partitions[partition]
+    if u.stored:
+        return u.event_stored
+    return u.event_pending if u.saving else event_of(state, partition)
+
+
+@kernel
 def _heard_by(state: State, task: int, number: int) -> int:
     """Return what those that follow the task have heard of the sender of that number."""
     t = state.tasks[task]

@@ -11,6 +11,7 @@ from sim.kernel.event_loop.buffers import (
     forget_handed,
     forget_live,
     forget_stored,
+    is_twice,
     keep,
     keep_too,
     let_go,
@@ -286,10 +287,11 @@ def _copy(state: State, source: int, handed: bool, count: int, partition: int) -
     cut_keys(state, partition, count)
     chunk, pos = state.partitions[source].log_first, min(state.partitions[source].base, count)
     state.partitions[partition].base = state.partitions[partition].applied = pos
+    state.partitions[partition].twice = state.partitions[source].twice if pos > 0 else 0
     while pos < count:
         for k in range(min(CHUNK, count - pos)):
             tuple_id = state.log[chunk * CHUNK + k]
-            if state.options.keeps_outputs:
+            if state.options.keeps_outputs and not is_twice(state, tuple_id):
                 set_position(state, partition, tuple_id, pos + k)
             append_log(state, partition, tuple_id, state.log_newest[chunk])
         pos += CHUNK

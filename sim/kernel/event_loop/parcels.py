@@ -347,5 +347,5 @@ class Parcels(ABC):
         return self._parcels[parcel]
 
     def _check_ids(self) -> None:
-        if not self._plan.may_fail:
+        if not self._plan.keeps_ids:
             raise ValueError("the run keeps no ids: no host may fail in it")

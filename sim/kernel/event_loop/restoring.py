@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sim.kernel.event_loop.codes import NONE, RECENT
-from sim.kernel.event_loop.heard import event_of, heard_of, part
+from sim.kernel.event_loop.heard import event_of, heard_of, least_event_of, part
 from sim.kernel.event_loop.windows import enter, forget_windows, free_note, keep_side, new_note
 from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
@@ -39,7 +39,7 @@ def restore_time(state: State, partition: int, count: int) -> None:
     part(state, partition)
     u = state.partitions[partition]
     if state.options.keeps_outputs:  # else what a timer or a window has emitted is never emitted again
-        u.ticks = u.ticks_stored if u.stored else 0
+        u.ticks = u.ticks_stored  # also if the checkpoint is lost: upstream does not repeat either what it had let go
         u.event = u.event_stored if u.stored else 0
         u.behind = 0
         for k in range(u.first_channel, u.first_channel + u.channels):
@@ -215,7 +215,7 @@ def note_past(state: State, partition: int, tuple_id: int, created: int, key: in
     """Keep a tuple that was just applied while it is in a window that had not ended at the stored checkpoint."""
     u = state.partitions[partition]
     op = state.operators[u.operator]
-    floor = u.event_stored if u.stored else (u.event_pending if u.saving else event_of(state, partition))
+    floor = least_event_of(state, partition)
     while u.past_first != NONE:
         gone = u.past_first
         if state.notes[gone].created // op.slide * op.slide + op.length > floor:

@@ -83,7 +83,7 @@ def start(state: State, plan: RunPlan, cluster: Cluster) -> None:
     state.event_time["keeps_tuples"] = (
         np.any(state.operators["joins"] != NONE)
         or np.any(state.operators["state_model"] == RECENT)
-        or (plan.may_fail and np.any(state.operators["windowed"]))
+        or (plan.keeps_ids and np.any(state.operators["windowed"]))
     )
     state.event_time["most_windows"] = max(
         (operator.windows.most for operator in plan.operators if operator.windows), default=0
@@ -229,6 +229,7 @@ OPTIONS = np.dtype(
         ("keeps_outputs", "u1"),  # for replay
         ("logs_ids", "u1"),  # of applied tuples: a host may fail
         ("forgets_ids", "u1"),  # that nobody can ask for again
+        ("marks_twice", "u1"),  # a tuple that is processed once more has `buffers.TWICE` for its id in the log
         ("always_full", "u1"),  # checkpoints hold the whole state
         ("remote_store", "u1"),
         ("paced", "u1"),  # some host has services whose pace changes: `services` has a place for each visit
@@ -254,7 +255,7 @@ def options(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarr
     made["drops_duplicates"], made["keeps_outputs"], made["logs_ids"] = (
         plan.drops_duplicates,
         plan.replays,
-        plan.may_fail,
+        plan.keeps_ids,
     )
     made["duplicate_ns"] = plan.duplicate_ns
     costs = tolerance.snapshots
@@ -263,8 +264,8 @@ def options(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarr
         costs.copy_bytes_per_s or 0.0,
         costs.mode == "asynchronous",
     )
-    once = plan.drops_duplicates and not has_event_time(plan)
-    made["forgets_ids"] = plan.may_fail and (once or plan.acker is not None)
+    made["forgets_ids"] = plan.keeps_ids
+    made["marks_twice"] = plan.acker is not None or (plan.replays and not plan.drops_duplicates)
     made["always_full"], made["remote_store"] = tolerance.kind == "full", tolerance.store == "remote"
     made["paced"] = any(group.cpu == "processor-sharing" for group in plan.host_groups)
     made["bounded"], made["fair"], made["special"] = plan.bounded, plan.fair, plan.bounded or plan.fair

@@ -128,8 +128,8 @@ def mix_the_sides_up(patch: pytest.MonkeyPatch) -> None:
     """Restored tuples are of the other input than they came over."""
     right = EventTime.restored
 
-    def restored(self: EventTime, saved: EventTime | None, replays: bool) -> EventTime:
-        made = right(self, saved, replays)
+    def restored(self: EventTime, saved: EventTime | None, ticks: int, replays: bool) -> EventTime:
+        made = right(self, saved, ticks, replays)
         made.sides = {(window, key, 1 - side): rows for (window, key, side), rows in made.sides.items()}
         return made
 

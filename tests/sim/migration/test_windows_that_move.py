@@ -147,8 +147,8 @@ def begin_without_windows(patch: pytest.MonkeyPatch) -> Broken:
     """The new instance does not take over the windows that had not ended."""
     right = EventTime.restored
 
-    def restored(self: EventTime, saved: EventTime | None, replays: bool) -> EventTime:
-        made = right(self, saved, replays)
+    def restored(self: EventTime, saved: EventTime | None, ticks: int, replays: bool) -> EventTime:
+        made = right(self, saved, ticks, replays)
         made.windows, made.sides = {}, {}
         return made
 
