@@ -134,7 +134,7 @@ def test_entries_name_operators_tasks_or_key_groups() -> None:
 
 
 def test_the_size_of_a_run_counts_the_second_instance() -> None:
-    """Its steps, its checkpoints, and the ids of both, which are not forgotten."""
+    """Its steps, its checkpoints, and the ids that are remembered at a time."""
     rate = {"words": {"rate": "1000 /s"}}
     half, none = scenario_from(changed({}) | {"workload": rate}), changed({}) | {"workload": rate}
     none["fault_tolerance"] = {"method": "checkpoint"}
@@ -145,7 +145,7 @@ def test_the_size_of_a_run_counts_the_second_instance() -> None:
     checkpoints = 2 * 600 / 5
     assert estimate(half).events - estimate(plain).events == checkpoints
     forgotten = LOGGED_INTERVALS * 5 / 600
-    ids = 600_000 + 2_100_000 * forgotten - 2_400_000 * forgotten
+    ids = 300_000 * forgotten
     tuples = 300_000 * BYTES_PER_STEP
     more = estimate(half).memory_bytes - estimate(plain).memory_bytes
     assert estimate(half).detail == estimate(plain).detail == "tuples"
