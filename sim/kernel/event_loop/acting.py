@@ -265,7 +265,9 @@ class Moves(ABC):
         self._act()
         if self.state.partitions["applied"][instance] or self.state.partitions["live"][instance]:
             raise ValueError("only a new instance can take the state of another")
-        self._room_to_copy(partition)
+        lender = int(instances.to_adopt(self.state, instance, partition))
+        if lender != NONE:
+            self._room_to_copy(lender)
         instances.adopt(self.state, instance, partition)
 
     def _room_to_copy(self, partition: int) -> None:

@@ -158,6 +158,17 @@ def stored_at(state: State, partition: int) -> int:
 
 
 @kernel
+def to_adopt(state: State, instance: int, partition: int) -> int:
+    """Return the one of the two whose stored checkpoint a new instance of the partition's group gets; NONE: neither.
+
+    Where the partition has handed its state down already, that of the instance is the state all the same.
+    """
+    if state.partitions[partition].stored:
+        return partition
+    return instance if state.partitions[instance].stored else NONE
+
+
+@kernel
 def noted(state: State, partition: int) -> int:
     """Return how many single tuples come with the stored checkpoint of the partition, for windows and timed state."""
     return notes_of(state, stored_at(state, partition)) if state.extended else 0
@@ -180,20 +191,13 @@ def adoption(state: State, partition: int) -> int:
 
 @allocating
 def adopt(state: State, instance: int, partition: int) -> None:
-    """The stored checkpoint of the partition is that of a new instance, too, and its state.
-
-    Where the partition has handed its state down already, its last stored checkpoint is the state all the same.
-    """
+    """The stored checkpoint of the partition is that of a new instance, too, and its state (`to_adopt`)."""
     b, u = state.partitions[instance], state.partitions[partition]
-    handed = b.stored
-    if not u.stored and not handed:
+    lender = to_adopt(state, instance, partition)
+    if lender == NONE:
         return
-    if u.stored:
-        count = u.stored_count
-        _copy(state, stored_at(state, partition), u.stored_from != NONE, count, instance)
-    else:
-        count = b.stored_count
-        _copy(state, b.stored_from, True, count, instance)
+    handed, count = b.stored, state.partitions[lender].stored_count
+    _copy(state, stored_at(state, lender), state.partitions[lender].stored_from != NONE, count, instance)
     if not handed:
         save_kept(state, instance, True)
         store_kept(state, instance)

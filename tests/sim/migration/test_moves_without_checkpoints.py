@@ -18,7 +18,10 @@ from seeds import sample
 from small_jobs import scenario
 from test_planes import differences
 
+from models.records.tables import NEVER
 from models.scenario.scenario import Scenario
+from scenarios.studies.reproduce.elastic_runs import Recovered
+from sim.engine import simulate
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.plain.plane import PlainPlane
 
@@ -123,3 +126,18 @@ def test_a_job_that_is_rolled_back_in_a_move_loses_nothing(seed: int) -> None:
     crash = crashes(seed, run(made, PlainPlane, assists=False, more_ns=REST_NS).moments, 1)
     plain, compiled = (run(made, plane, crash, assists=False, more_ns=REST_NS) for plane in (PlainPlane, CompiledPlane))
     assert [*plain.faults, *differences(plain.records, compiled.records)] == []
+
+
+class Roomy(CompiledPlane):
+    """Refuses to go on where a state that was copied found no room: compiled code does not notice."""
+
+    def adopt(self, instance: int, partition: int) -> None:
+        super().adopt(instance, partition)
+        pools = ("chunk", "node", "note", "visit")
+        assert all(int(getattr(self.state, f"{pool}_pool")["left"]) >= 0 for pool in pools)
+
+
+def test_there_is_room_for_the_state_that_is_sent() -> None:
+    # The replica of the counter is made anew while the pool of ids is nearly full.
+    rows = simulate(Recovered("AR", 4).scenario(), plane=Roomy)
+    assert NEVER not in rows.tables["recoveries"]["caught_up_ns"].tolist()
