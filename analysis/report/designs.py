@@ -16,6 +16,7 @@ from analysis.runs.run_summary import shown_phases
 _MOST, _MOST_BEHIND = 40, 150
 _CLOSE = 0.6  # the least of what is close to the greatest, as a share of it
 _LINE = 22  # characters beside a figure
+_LINE_PX = 14  # height of a line of a label
 _MOST_NAMED = 4
 _STYLES = {  # how a design differs from design 0: colour, symbol, words
     "design 0": ("var:--ink", "diamond", "design 0"),
@@ -81,7 +82,7 @@ def measured(designs: Sequence[Design], measure: str, *, name: str, title: str, 
         layout["shapes"] = [_line_at(base / size)]
     left = f" The first {len(shown)} of {len(known)} designs are drawn." if len(known) > len(shown) else ""
     caption = _verdicts(known, measure, "design 0, the dotted line") + left
-    return Figure(name, title, caption, traces, layout, 150 + 30 * len(shown))
+    return Figure(name, title, caption, traces, layout, 150 + _row_px(shown, 30) * len(shown))
 
 
 @dataclass(frozen=True)
@@ -160,6 +161,12 @@ def _label(number: int, one: Design) -> str:
     return f"{number} " + "<br>".join(text.label(part, _LINE) for part in parts[:3])
 
 
+def _row_px(shown: Sequence[tuple[int, Design]], least: int) -> int:
+    """Return the height of a row [px], in which the lines of its label do not touch those of the next."""
+    lines = max((1 + _label(number, one).count("<br>") for number, one in shown), default=1)
+    return max(least, _LINE_PX * lines + 6)
+
+
 def _name(number: int, one: Design) -> str:
     """Return number and name in one line, for hover texts."""
     return f"{number} {text.label(one.label, 40)}"
@@ -230,7 +237,7 @@ def recoveries(designs: Sequence[Design]) -> Figure | None:
     ended = [pair for pair in known if pair[1].of("recovery_s").mean is not None]
     caption = f"{_verdicts(ended, 'recovery_s')} " if len(ended) > 1 else ""
     caption += _recovery_caption(shown, totals) + left
-    height, heads = 130 + 34 * len(shown), ("design", *(PHASES[phase] for phase in names), "all phases")
+    height, heads = 130 + _row_px(shown, 34) * len(shown), ("design", *(PHASES[phase] for phase in names), "all phases")
     return Figure("designs-recovery", "Phases of a recovery, means", caption, data, layout, height, heads, rows)
 
 
