@@ -15,12 +15,12 @@ SEED = 32  # a schedule without a crash, in which as printed something is lost
 
 
 def test_nothing_is_lost_while_operators_are_adjusted() -> None:
-    met = campaign(range(600))
+    met = campaign(range(200))
     assert not met["lost"]
-    assert met["adjustments"] > 600
-    assert met["adjustments that were undone"] > 80
-    assert met["adjustments that were finished after a crash"] > 30
-    assert [what for what in MESSAGES if met[what] < 200] == [], met
+    assert met["adjustments"] > 200
+    assert met["adjustments that were undone"] > 20
+    assert met["adjustments that were finished after a crash"] > 5
+    assert [what for what in MESSAGES if met[what] < 60] == [], met
 
 
 def crashed(role: str, message: str) -> bool:
@@ -43,23 +43,23 @@ def test_a_crash_of_each_role_after_each_message_loses_nothing(role: str) -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_nothing_is_lost_in_many_schedules(part: int) -> None:
-    assert not campaign(range(600 + part * 5_000, 5_600 + part * 5_000))["lost"]
+    assert not campaign(range(200 + part * 5_000, 5_200 + part * 5_000))["lost"]
 
 
 @pytest.mark.parametrize("jobs", OTHERS)
 def test_nothing_is_lost_at_joins_and_bounded_queues(jobs: str) -> None:
-    assert not campaign(range(150), jobs=jobs)["lost"]
+    assert not campaign(range(50), jobs=jobs)["lost"]
 
 
 @pytest.mark.parametrize("assumption", [BOLD, BEYOND])
 def test_more_failures_lose_nothing_or_the_ledger_says_what(assumption: str) -> None:
-    met = campaign(range(200), assumption=assumption)
+    met = campaign(range(60), assumption=assumption)
     assert assumption == BEYOND or not met["lost"]
 
 
 @pytest.mark.parametrize("adjustment", LITERAL)
 def test_as_printed_tuples_are_lost_and_the_ledger_says_which(adjustment: tuple[str, str]) -> None:
-    assert campaign(range(150), adjustment)["schedules that lose"] > 30
+    assert campaign(range(50), adjustment)["schedules that lose"] > 5
 
 
 @pytest.mark.parametrize("checkpoint", ["last", "new"])
@@ -116,7 +116,7 @@ def test_a_mutant_is_noticed(name: str) -> None:
 
 @pytest.mark.parametrize("name", HARMLESS)
 def test_what_is_only_slower_or_the_same_is_not_blamed(name: str) -> None:
-    assert [seed for seed in range(150) if Adjusting.drawn(seed, tamper=HARMLESS[name]).run()] == []
+    assert [seed for seed in range(50) if Adjusting.drawn(seed, tamper=HARMLESS[name]).run()] == []
 
 
 def test_a_seed_gives_the_same_schedule_each_time() -> None:

@@ -25,7 +25,7 @@ from sim.migration.protocols.dcr import DCR
 from sim.migration.rebalance import PAUSE, Phase, RebalanceContext, RebalanceProtocol, SavingProtocol
 from sim.migration.waves import COMMIT, INIT, PREPARE, Address, Wave, WaveProtocol
 
-CRASHES, CALM, SILENT = range(150), range(200), range(100)
+CRASHES, CALM, SILENT = range(50), range(60), range(30)
 """Schedules of each protocol, 600 in all: with crashes, on chains and as many on other shapes; without; with a store
 that does not answer once."""
 SAVING = ("dcr", "ccr")  # protocols that save what they kill
@@ -33,8 +33,8 @@ every_protocol = pytest.mark.parametrize("protocol", SAVING)
 
 
 def more(seeds: range) -> range:
-    """Return thirty times as many seeds, which follow these."""
-    return range(seeds.stop, 31 * seeds.stop)
+    """Return a hundred times as many seeds, which follow these."""
+    return range(seeds.stop, 101 * seeds.stop)
 
 
 def with_crashes(protocol: str, seeds: range) -> Coverage:
@@ -140,7 +140,7 @@ def test_nothing_is_lost_or_done_twice_at_any_step(protocol: str) -> None:
 @every_protocol
 def test_a_store_that_does_not_answer_loses_nothing(protocol: str) -> None:
     found = calm(protocol, SILENT, forgets=True)
-    assert min(found[what] for what in ("ended", "called off", "stuck")) >= 30, found
+    assert min(found[what] for what in ("ended", "called off", "stuck")) >= 8, found
 
 
 @pytest.mark.slow
@@ -347,7 +347,7 @@ SLOW = pytest.mark.slow
     ("protocol", "tuples", "delayed", "schedules"),
     [
         ("dcr", 1, False, 848),
-        ("ccr", 1, False, 1_906),
+        pytest.param("ccr", 1, False, 1_906, marks=SLOW),
         ("dcr", 0, True, 182),
         ("ccr", 0, True, 112),
         pytest.param("dcr", 1, True, 8_834, marks=SLOW),

@@ -95,7 +95,7 @@ def on_both(seed: int, seen: Counter[str] | None = None) -> list[str]:
 
 def test_both_planes_give_equal_rows() -> None:
     seen: Counter[str] = Counter()
-    for seed in range(60):
+    for seed in range(30):
         assert on_both(seed, seen) == [], seed
     assert seen.keys() >= {"timeout", "rollback", "expire", "oldest"}
     assert seen["dropped"] > 0 < seen["duplicated"]
@@ -385,6 +385,10 @@ FAULTS = (
 )
 
 
+SHOWN_BY = {acks_survive_their_sender: 81, a_crash_forgets_roots_that_failed: 84}
+"""The first seeds that show these faults: far behind the others."""
+
+
 def broken(seed: int) -> bool:
     """Whether the planes differ, or the broken one fails, for that seed."""
     try:
@@ -396,4 +400,4 @@ def broken(seed: int) -> bool:
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_makes_rows_differ(monkeypatch: Patch, fault: Callable[[Patch], None]) -> None:
     fault(monkeypatch)
-    assert any(broken(seed) for seed in range(100))
+    assert any(broken(seed) for seed in (SHOWN_BY.get(fault, 0), *range(100)))

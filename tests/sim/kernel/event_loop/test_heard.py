@@ -297,6 +297,10 @@ FAULTS = [
 ]
 
 
+SHOWN_BY = {what_is_under_way_is_heard: 28, a_new_speaker_is_heard_too_early: 25}
+"""The first seeds that show these faults: far behind the others."""
+
+
 def rows_differ(make: Make) -> bool:
     """Whether the rows of the planes differ; event times and counts are not looked at."""
     (plain, until), (fast, _) = make(PlainPlane), make(CompiledPlane)
@@ -308,4 +312,5 @@ def rows_differ(make: Make) -> bool:
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_a_fault_makes_rows_differ(fault: Callable[[Patch], None], monkeypatch: Patch) -> None:
     fault(monkeypatch)
-    assert any(rows_differ(make(seed)) for seed in range(40) for make in (moving, scripted))
+    seeds = (SHOWN_BY.get(fault, 0), *range(40))
+    assert any(rows_differ(make(seed)) for seed in seeds for make in (moving, scripted))
