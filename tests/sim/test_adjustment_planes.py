@@ -114,9 +114,9 @@ NEEDED = (
 
 def test_both_planes_give_equal_rows() -> None:
     seen: Counter[str] = Counter()
-    for seed in range(90):
+    for seed in range(45):
         assert on_both(seed, seen) == [], seed
-    assert seen["jobs"] > 40
+    assert seen["jobs"] > 20
     assert [what for what in (*NEEDED[0], *NEEDED[1]) if not seen[what]] == [], seen
 
 

@@ -155,15 +155,20 @@ class Answers(ABC):
     def links(self) -> np.ndarray:
         """(host, carried, delayed, delay_ns, longest_ns) of each host on whose link a tuple was delayed."""
         hosts = self.state.hosts
-        rows = np.column_stack([np.arange(len(hosts)), *(hosts[name] for name in _USE_OF_LINKS)])
-        return rows[hosts["delayed"] > 0]
+        used = np.flatnonzero(hosts["delayed"])
+        rows = np.zeros((used.size, 1 + len(_USE_OF_LINKS)), np.int64)
+        rows[:, 0] = used
+        for column, name in enumerate(_USE_OF_LINKS if used.size else (), start=1):
+            rows[:, column] = hosts[name][used]
+        return rows
 
     def lag(self) -> np.ndarray:
         """(operator, tuples that arrived and are not emitted) for each source partition."""
         sources = self.state.sources
-        return np.column_stack(
-            (self.state.partitions["operator"][sources["partition"]], sources["arrived"] - sources["emitted"])
-        )
+        rows = np.zeros((sources.size, 2), np.int64)
+        rows[:, 0] = self.state.partitions["operator"][sources["partition"]]
+        rows[:, 1] = sources["arrived"] - sources["emitted"]
+        return rows
 
     def statistics(self) -> list[Statistic]:
         """Return the work so far of each partition but those of sources."""

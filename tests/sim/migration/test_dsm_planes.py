@@ -73,16 +73,16 @@ def on_both(seed: int, seen: Counter[str] | None = None, made: Callable[[int], d
 
 def test_both_planes_give_equal_rows_under_dsm() -> None:
     seen: Counter[str] = Counter()
-    assert {seed: found for seed in range(40) if (found := on_both(seed, seen))} == {}
-    assert min(seen[what] for what in ("kill", "timeout", "failures")) > 10, seen
+    assert {seed: found for seed in range(15) if (found := on_both(seed, seen))} == {}
+    assert min(seen[what] for what in ("kill", "timeout", "failures")) > 3, seen
 
 
 def test_both_planes_give_equal_rows_where_workers_are_down_at_the_end() -> None:
     # Ids are forgotten that no state has any more, so the audit of the compiled plane has to go by numbers.
     seen: Counter[str] = Counter()
-    seeds = [3, 60, 69, 105, *range(20)]
+    seeds = [3, 60, 69, 105, *range(4)]
     assert {seed: found for seed in seeds if (found := on_both(seed, seen, ends_without_workers))} == {}
-    assert min(seen["open"], seen["lost"]) > 10, seen
+    assert min(seen["open"], seen["lost"]) > 1, seen
 
 
 @pytest.mark.slow
