@@ -57,6 +57,18 @@ def test_more_failures_lose_nothing_or_the_ledger_says_what(assumption: str) -> 
     assert assumption == BEYOND or not met["lost"]
 
 
+@pytest.mark.slow
+def test_what_the_small_samples_leave_out() -> None:
+    for jobs in OTHERS:
+        assert not campaign(range(50, 150), jobs=jobs)["lost"]
+    assert not campaign(range(60, 200), assumption=BOLD)["lost"]
+    campaign(range(60, 200), assumption=BEYOND)  # the ledger says what is lost
+    for adjustment in LITERAL:
+        assert campaign(range(50, 150), adjustment)["schedules that lose"] > 10
+    for tamper in HARMLESS.values():
+        assert [seed for seed in range(50, 150) if Adjusting.drawn(seed, tamper=tamper).run()] == []
+
+
 @pytest.mark.parametrize("adjustment", LITERAL)
 def test_as_printed_tuples_are_lost_and_the_ledger_says_which(adjustment: tuple[str, str]) -> None:
     assert campaign(range(50), adjustment)["schedules that lose"] > 5

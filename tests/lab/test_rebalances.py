@@ -26,7 +26,7 @@ from sim.migration.rebalance import PAUSE, Phase, RebalanceContext, RebalancePro
 from sim.migration.waves import COMMIT, INIT, PREPARE, Address, Wave, WaveProtocol
 
 CRASHES, CALM, SILENT = range(50), range(60), range(30)
-"""Schedules of each protocol, 600 in all: with crashes, on chains and as many on other shapes; without; with a store
+"""Schedules of each protocol, 190 in all: with crashes, on chains and as many on other shapes; without; with a store
 that does not answer once."""
 SAVING = ("dcr", "ccr")  # protocols that save what they kill
 every_protocol = pytest.mark.parametrize("protocol", SAVING)

@@ -116,6 +116,8 @@ def test_the_ledger_says_what_is_lost_beyond_the_assumption(reading: str) -> Non
 @pytest.mark.parametrize("reading", ["safe", "literal"])
 def test_the_ledger_says_what_is_lost_beyond_the_assumption_in_many_schedules(reading: str) -> None:
     assert campaign(range(100, 5_300), BEYOND, reading)["schedules that lose"] > 100
+    for jobs in OTHERS:
+        campaign(range(50, 100), BEYOND, reading, jobs)
 
 
 # -- mutants
@@ -126,6 +128,12 @@ def test_a_mutant_is_noticed_under_the_seed_of_the_table(name: str) -> None:
     seed = recorded()[name]["first"]
     assert Slicing.drawn(seed, tamper=MUTANTS[name]).run() != []
     assert Slicing.drawn(seed).run() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", HARMLESS)
+def test_what_is_only_slower_or_the_same_is_not_blamed_in_more_schedules(name: str) -> None:
+    assert [seed for seed in range(60, 200) if Slicing.drawn(seed, tamper=HARMLESS[name]).run()] == []
 
 
 @pytest.mark.parametrize("name", HARMLESS)

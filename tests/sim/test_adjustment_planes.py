@@ -123,7 +123,7 @@ def test_both_planes_give_equal_rows() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_a_long_campaign_of_equal_rows(part: int) -> None:
-    for seed in range(100 + part * 400, 500 + part * 400):
+    for seed in range(100 + part * 400 if part else 45, 500 + part * 400):
         assert on_both(seed) == [], seed
 
 
