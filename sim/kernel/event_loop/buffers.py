@@ -596,7 +596,7 @@ def _oldest_kept(state: State, partition: int) -> int:
 
 @kernel
 def _oldest_timed(state: State, partition: int) -> int:
-    """Of what windows and the timer of the partition will emit, for the first time or once more."""
+    """Return the earliest creation time of what windows and timer of the partition will emit, also once more."""
     u = state.partitions[partition]
     op = state.operators[u.operator]
     oldest = _NEVER

@@ -149,7 +149,7 @@ class _Filling:
         self.loop.queue["in_heap"] = found.size
 
     def _arrivals(self) -> None:
-        """What has arrived at sources and is not emitted, and the next arrival of each."""
+        """Copy what has arrived at sources and is not emitted, and the next arrival of each."""
         scan, loop = self.scan, self.loop
         arrivals = scan.arrivals.copy()
         loop.arrivals = arrivals
@@ -226,7 +226,7 @@ class _Filling:
         return made
 
     def _on_links(self) -> np.ndarray:
-        """What waits in front of the links: when it arrives is known, as nothing passes it."""
+        """Copy what waits in front of the links: when it arrives is known, as nothing passes it."""
         scan, loop = self.scan, self.loop
         found: list[np.ndarray] = []
         for host in range(len(self.plan.host_groups)):
