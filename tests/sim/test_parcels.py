@@ -23,7 +23,7 @@ from models.scenario.inputs import RunInputs
 from sim.control.assembly import Control
 from sim.control.cluster import RunPlan
 from sim.data_plane import Parcel
-from sim.kernel.event_loop import buffers
+from sim.kernel.event_loop import forgetting
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.plain.channels import Source
 from sim.plain.host import Processor
@@ -160,10 +160,10 @@ def test_a_tuple_whose_id_may_be_forgotten_is_not_emitted_again() -> None:
     kept = plane.snapshot(())
     plane.emit_again(source, [0])
     control.run(4000 * MS)
-    buffers.forget(plane.state)
+    forgetting.forget(plane.state)
     assert plane.state.ids["oldest"] <= 500 * MS
     plane.discard(kept.number)
-    buffers.forget(plane.state)
+    forgetting.forget(plane.state)
     assert plane.state.ids["oldest"] > 500 * MS
     with pytest.raises(ValueError, match="all have saved"):
         plane.emit_again(source, [0])

@@ -214,6 +214,10 @@ class Moves(ABC):
         """An action comes."""
 
     @abstractmethod
+    def _may_come_twice(self) -> None:
+        """From now on tuples are found by their ids."""
+
+    @abstractmethod
     def _room(self, need: int) -> None:
         """Make room for so many sendings."""
 
@@ -233,7 +237,7 @@ class Moves(ABC):
             self.state.options["fan_out"] *= _TARGETS
             self.state.options["special"] = 1
         self._room(0)
-        pools.look_ids_up(self.state)
+        self._may_come_twice()
         pools.with_partition(self.state, instance)
         setup.with_channels(self.state, instance, int(self.state.partitions["group"][partition]))
         instances.add_instance(self.state, instance, partition, task)
@@ -243,6 +247,7 @@ class Moves(ABC):
         self._act()
         if len(targets) > _TARGETS:
             raise ValueError(f"an output goes to at most {_TARGETS} instances of a group")
+        self._may_come_twice()
         group = int(self.state.partitions["group"][partition])
         instances.clear_routes(self.state, group, sender)
         for target in targets:
@@ -252,12 +257,14 @@ class Moves(ABC):
     def own(self, instance: int) -> None:
         """The instance is the owner of its group."""
         self._act()
+        self._may_come_twice()
         instances.own(self.state, instance)
 
     def copy_kept(self, sender: int, receiver: int, other: int) -> None:
         """Keep for another receiver, too, all that is kept for one."""
         self._act()
         self._room(int(self.state.partitions["kept_rows"][sender]) + 2)
+        self._may_come_twice()
         instances.copy_kept(self.state, sender, receiver, other)
 
     def adopt(self, instance: int, partition: int) -> None:
@@ -265,6 +272,7 @@ class Moves(ABC):
         self._act()
         if self.state.partitions["applied"][instance] or self.state.partitions["live"][instance]:
             raise ValueError("only a new instance can take the state of another")
+        self._may_come_twice()
         lender = int(instances.to_adopt(self.state, instance, partition))
         if lender != NONE:
             self._room_to_copy(lender)
@@ -296,6 +304,7 @@ class Moves(ABC):
     def hand_down(self, instance: int, successor: int) -> bool:
         """Make the state of an instance the stored checkpoint of another one, held by its host."""
         self._act()
+        self._may_come_twice()
         return bool(instances.hand_down(self.state, instance, successor))
 
     def freeze(self, partition: int, frozen: bool) -> None:
@@ -334,4 +343,5 @@ class Moves(ABC):
         """The instance is not live, keeps nothing, and nothing is kept for it."""
         self._act()
         self._room(0)
+        self._may_come_twice()
         instances.retire(self.state, partition)

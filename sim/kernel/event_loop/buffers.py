@@ -1,25 +1,7 @@
 """Outputs that are kept until their receivers have them in a stored checkpoint, and the log of what was applied.
 
-Forgetting ids that nobody can ask for again: those of applied tuples whose whole family is over.
-
-All that follows from a source tuple has its creation time. Let no tuple be under way, in a queue or set aside, and no
-output be kept, in memory or in a checkpoint, and no source have one to emit, that was created before an instant, nor
-have been when a parcel was filled that is still there. Then
-nothing with an earlier creation time can ever be sent again: what is sent follows from one of these. So nobody has to
-know such an id: it cannot come as a duplicate, and no output is left that upstream could forget because of it. A state
-that is restored from an older checkpoint may lack it, which the audit sees by its number.
-
-An output of a window, a join or a timer has a creation time of its own. That of a window is the creation time of one
-of its tuples, that of a join the later of two. So what can be emitted once more is not older than the tuples that are
-kept for windows that have not ended, in the state or at its checkpoint, nor than the first instant of a timer that its
-checkpoint does not know.
-
-With an acker, an id goes once its root, and all that were created before, are done and nothing of them is left
-anywhere: that holds beside windows, too, for what these emit has no root and is not audited.
-
 Where duplicates are processed, a tuple that comes twice has `TWICE` in place of its id, so that the audit knows how
-often that was when the ids are gone. Only what all checkpoints of a state have in common is forgotten there: how many
-of the forgotten ones were duplicates is known of all of them together.
+often that was when the ids are gone (`forgetting`).
 
 Logs are cut in whole chunks, from the front: `base` is how many tuples of a partition came before what is left.
 """
@@ -30,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from sim.kernel.event_loop.codes import NONE, TUPLE
+from sim.kernel.event_loop.codes import NONE
 from sim.kernel.event_loop.hash_tables import (
-    forget_positions,
     pair_of,
     position,
     prefetch_position,
@@ -40,14 +21,15 @@ from sim.kernel.event_loop.hash_tables import (
     takes_position,
     unset_position,
 )
-from sim.kernel.event_loop.heard import least_event_of
 from sim.kernel.tools.cache import inlined, kernel
 from sim.kernel.tools.pointer import State
 
 # What is known of the ids of tuples.
 IDS = np.dtype(
     [
-        ("clean", "u1"),  # no host has died yet: no tuple can come twice, and none is looked up by its id
+        ("clean", "u1"),  # no tuple can come twice, and none is looked up by its id
+        ("since", "i8"),  # a verb has made tuples come twice: what is younger does not, until the next such verb
+        ("settles", "i8"),  # the number of sendings from which on it is worth to look whether none comes twice any more
         ("oldest", "i8"),  # no tuple that was created before is anywhere; ids that were are forgotten
         ("closed", "i8"),  # the same where there is an acker, of tuples that have a root
         ("overdue", "i8"),  # tuples that came all the same: there must be none
@@ -55,10 +37,11 @@ IDS = np.dtype(
     ],
     align=True,
 )
+UNPINNED = np.iinfo(np.int64).max
 
 
 # `next` is that of the last one in a piece, or of the first in a free piece. `pos` is where the receiver has applied
-# it, as long as no host has died; after that `positions` says so.
+# it, as long as no tuple can come twice (`clean`); else `positions` says so.
 NODE = np.dtype([("id", "u8"), ("created", "i8"), ("key", "i8"), ("pos", "i4"), ("next", "i4")], align=True)
 
 # Copies of a partition's log and of its live outputs.
@@ -177,8 +160,8 @@ def trim(state: State, pair: int, count: int) -> None:
     """Forget the live outputs, in order, that are among the receiver's first `count` applied tuples."""
     p = state.pairs[pair]
     u = state.partitions[p.sender]
-    # Until a host dies a node knows where its receiver applied it. Afterwards the receiver may have been restored to an
-    # earlier state, and only the table of positions tells; its entries are asked for a piece ahead.
+    # As long as no tuple can come twice a node knows where its receiver applied it. Else the receiver may have been
+    # restored to an earlier state, and only the table of positions tells; its entries are asked for a piece ahead.
     looks_up = not state.ids.clean
     if looks_up and p.live != NONE:
         _prefetch_piece(state, p.receiver, p.live // NODES)
@@ -427,7 +410,7 @@ def positions_missing(state: State) -> int:
 
 @kernel
 def note_positions(state: State) -> None:
-    """A host dies for the first time: from now on a tuple may come twice, and its place is looked up by its id."""
+    """From now on a tuple may come twice, and its place is looked up by its id."""
     if state.ids.clean and state.options.keeps_outputs:
         note_all_positions(state)
     state.ids.clean = 0
@@ -484,168 +467,3 @@ def cut_log(state: State, partition: int, count: int) -> None:
     u.applied = count
     u.base = min(u.base, count)
     u.twice = min(u.twice, u.base)  # nothing that was forgotten is cut, or all
-
-
-UNPINNED = _NEVER = np.iinfo(np.int64).max
-
-
-@kernel
-def forget(state: State) -> None:
-    """Forget all ids that no tuple can have any more; takes as long as what is left is large."""
-    _note_lent(state)
-    oldest = min(state.ids.pinned, oldest_created(state))
-    if state.options.acks:
-        state.ids.closed = oldest = max(state.ids.closed, oldest)
-    else:
-        state.ids.oldest = oldest = max(state.ids.oldest, oldest)
-    for partition in range(state.partitions.shape[0]):
-        _cut_front(state, partition, oldest)
-    if not state.ids.clean and (state.options.keeps_outputs or state.options.acks):  # else none is ever looked up
-        _rebuild_positions(state)
-
-
-@kernel
-def _note_lent(state: State) -> None:
-    """Mark partitions whose state is lent to another."""
-    for partition in range(state.partitions.shape[0]):
-        state.partitions[partition].lent = 0
-    for partition in range(state.partitions.shape[0]):
-        lender = state.partitions[partition].stored_from
-        if lender != NONE:
-            state.partitions[lender].lent = 1
-
-
-@kernel
-def _is_over(state: State, partition: int) -> bool:
-    """Return whether nobody will take over the state of an instance that is over: who came after has its own."""
-    u = state.partitions[partition]
-    successor = state.partitions[state.partitions[u.group].owner]
-    return not u.lent and not successor.retired and (successor.saved or successor.adopted_from == partition)
-
-
-@kernel
-def oldest_created(state: State) -> int:
-    """Return the earliest creation time of all that is somewhere, or will be emitted."""
-    oldest = _NEVER
-    for source in range(state.sources.shape[0]):
-        b = state.sources[source]
-        if b.emitted < b.have:
-            oldest = min(oldest, state.arrivals[b.offset + b.emitted - b.base].time)
-        elif b.more:
-            oldest = min(oldest, state.arrivals[b.offset + b.have - 1 - b.base].time if b.have > b.base else 0)
-        oldest = min(oldest, _oldest_of(state, b.again_head))
-        if state.options.acks:
-            oldest = min(oldest, _oldest_root(state, source))
-    for visit in range(state.visits.shape[0]):
-        if state.visits[visit].wire:
-            oldest = min(oldest, state.visits[visit].created)
-    for task in range(state.cluster.tasks):
-        t = state.tasks[task]
-        oldest = min(
-            oldest, _oldest_of(state, t.front_head), _oldest_of(state, t.queue_head), _oldest_of(state, t.serving_head)
-        )
-        oldest = min(
-            oldest, _oldest_of(state, t.unsent_head), _oldest_of(state, t.back_head), _oldest_of(state, t.side_head)
-        )
-    for partition in range(state.partitions.shape[0]):
-        oldest = min(oldest, _oldest_of(state, state.partitions[partition].held_head))
-        if not (state.partitions[partition].retired and _is_over(state, partition)):
-            oldest = min(oldest, _oldest_kept(state, partition))
-            if state.extended and not state.options.acks:  # an acker knows nothing of what these emit
-                oldest = min(oldest, _oldest_timed(state, partition))
-    return oldest
-
-
-@kernel
-def _oldest_root(state: State, source: int) -> int:
-    """Of the roots of a source whose last acks have not arrived before now."""
-    oldest, root = _NEVER, state.pending[source].first
-    while root != NONE:
-        r = state.roots[root]
-        if r.done == NONE or r.done >= state.clock.now:
-            oldest = min(oldest, r.created)
-        root = r.next
-    return oldest
-
-
-@kernel
-def _oldest_of(state: State, head: int) -> int:
-    oldest = _NEVER
-    while head != NONE:
-        e = state.visits[head]
-        if e.kind == TUPLE:
-            oldest = min(oldest, e.created)
-        head = e.next
-    return oldest
-
-
-@kernel
-def _oldest_kept(state: State, partition: int) -> int:
-    """Of what the partition keeps, and what its checkpoints do."""
-    oldest = _NEVER
-    pair = state.partitions[partition].out_pair
-    while pair != NONE:
-        p = state.pairs[pair]
-        n = p.first
-        while n != NONE:
-            oldest = min(oldest, state.nodes[n].created)
-            n = NONE if n == p.last else next_node(state, n)
-        pair = p.next_out
-    return oldest
-
-
-@kernel
-def _oldest_timed(state: State, partition: int) -> int:
-    """Return the earliest creation time of what windows and timer of the partition will emit, also once more."""
-    u = state.partitions[partition]
-    op = state.operators[u.operator]
-    oldest = _NEVER
-    if op.timer > 0:
-        oldest = (1 + (u.ticks_stored if state.options.keeps_outputs else u.ticks)) * op.timer
-    if op.windowed:
-        floor, n = least_event_of(state, partition), u.past_first
-        while n != NONE:
-            created = state.notes[n].created
-            if created // op.slide * op.slide + op.length > floor:
-                oldest = min(oldest, created)
-            n = state.notes[n].next
-    return oldest
-
-
-@kernel
-def _in_all_states(state: State, partition: int) -> int:
-    """Return how many of the applied tuples are in each state that the partition may have again, but the empty one."""
-    u = state.partitions[partition]
-    if u.lent:
-        return u.base
-    if state.extended and state.options.trims and not u.stored:
-        return u.trimmed
-    return u.stored_count if u.stored else u.applied
-
-
-@kernel
-def _cut_front(state: State, partition: int, oldest: int) -> None:
-    """Free the chunks at the front of a log, as long as all in them was created before an instant."""
-    u = state.partitions[partition]
-    most = u.applied
-    if state.options.marks_twice and not state.options.acks:
-        most = min(most, _in_all_states(state, partition))
-    while u.log_first != NONE and state.log_newest[u.log_first] < oldest:
-        chunk, after = u.log_first, min(u.applied, u.base + CHUNK)
-        has_room = after - u.base < CHUNK and not u.retired
-        if has_room or after > most:
-            return
-        for k in range(after - u.base):
-            u.twice += is_twice(state, state.log[chunk * CHUNK + k])
-        u.base = after
-        u.log_first = NONE if chunk == u.log_last else state.log_next[chunk]
-        if u.log_first == NONE:
-            u.log_last = NONE
-        free_chunk(state, chunk)
-
-
-@kernel
-def _rebuild_positions(state: State) -> None:
-    """Only what is in the logs has a position."""
-    forget_positions(state)
-    note_all_positions(state)

@@ -15,7 +15,18 @@ import numpy as np
 from models.records.tables import NEVER
 from sim.clock import Clock
 from sim.data_plane import Parcel
-from sim.kernel.event_loop import buffers, carrying, emitting, hash_tables, heard, pools, restoring, setup, verbs
+from sim.kernel.event_loop import (
+    buffers,
+    carrying,
+    emitting,
+    forgetting,
+    hash_tables,
+    heard,
+    pools,
+    restoring,
+    setup,
+    verbs,
+)
 from sim.kernel.event_loop.audit import Carried, Saved
 from sim.kernel.event_loop.buffers import KEPT, LOGGED, UNPINNED
 from sim.kernel.event_loop.carrying import CAPTURED
@@ -162,6 +173,10 @@ class Parcels(ABC):
         """An action comes."""
 
     @abstractmethod
+    def _may_come_twice(self) -> None:
+        """From now on tuples are found by their ids."""
+
+    @abstractmethod
     def _room(self, need: int) -> None:
         """Make room for so many sendings."""
 
@@ -177,7 +192,7 @@ class Parcels(ABC):
         """The task dies with its partitions, and its host goes on."""
         self._check_live(task)
         self._act()
-        pools.look_ids_up(self.state)
+        self._may_come_twice()
         self._room(int(self.state.options["fan_out"] + self.state.cluster["threads"]) + 4)
         known = self.state.partitions["task"][: len(self._cluster.partition_task)]  # also of instances that are over
         verbs.kill_task(self.state, task, np.flatnonzero(known == task).astype(np.int64))
@@ -226,7 +241,7 @@ class Parcels(ABC):
     def _oldest(self) -> int:
         """Return the creation time before which nothing is anywhere that is not in all states already."""
         asked = self.state.options["forgets_ids"] and self._plan.acker is None
-        return int(buffers.oldest_created(self.state)) if asked else UNPINNED
+        return int(forgetting.oldest_created(self.state)) if asked else UNPINNED
 
     def _pin(self) -> None:
         """No id may be forgotten that what comes out of a parcel may lack."""
@@ -239,7 +254,7 @@ class Parcels(ABC):
         self._check_fits(contents, task)
         self._act()
         contents.was_put = True
-        pools.look_ids_up(self.state)
+        self._may_come_twice()
         notes = sum(saved.recent.size + saved.past.size for saved in contents.states)
         if notes:
             setup.grown(self.state, notes)
@@ -322,7 +337,7 @@ class Parcels(ABC):
         if np.any(arrivals["time"] < self.state.ids["oldest"]):
             raise ValueError("a tuple that all have saved, and that is in no parcel, cannot be emitted again")
         self._act()
-        pools.look_ids_up(self.state)
+        self._may_come_twice()
         waiting = numbers.size + int(b["again_n"] + b["arrived"] - b["emitted"])
         self._room((int(self.state.options["fan_out"]) + 2) * (waiting + 2) + numbers.size)
         emitting.emit_again(self.state, source, numbers, arrivals)

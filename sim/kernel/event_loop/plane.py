@@ -132,6 +132,7 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Answers):
     def advance(self, limit: Key) -> bool:
         """Do all that comes before `limit`; True if the listener was told something."""
         self._kept.check_end(limit[0])
+        pools.settle(self.state)
         if self.state.requests["dispatch"] != NONE or self.state.checkpointing["asked"] != NONE:
             told = self.state.tasks["marks"][self.state.requests["dispatch"]]
             marks = int(self.state.event_time["mark_fan"] * self.state.cluster["tasks"] * told)
@@ -172,6 +173,10 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Answers):
     def _now(self) -> None:
         """Verbs act at the instant of the clock."""
         self.state.clock["now"] = self._clock.now_ns()
+
+    def _may_come_twice(self) -> None:
+        """A verb restores a state, or has something sent again: from now on tuples are found by their ids."""
+        pools.look_ids_up(self.state, self._clock.now_ns())
 
     def _room(self, need: int) -> None:
         """Make room for so many sendings, and for all drops that a verb can cause."""
@@ -217,7 +222,7 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Answers):
         """The host dies with its tasks and partitions."""
         self._told_hosts = None
         self._room(0)
-        pools.look_ids_up(self.state)
+        self._may_come_twice()
         tasks = list(self._cluster.host_tasks[host])
         known = self.state.partitions["task"][: len(self._cluster.partition_task)]  # also of instances that are over
         partitions = np.flatnonzero(np.isin(known, tasks))
@@ -233,6 +238,7 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Answers):
     def install(self, partition: int) -> int:
         """The state of the stored checkpoint becomes that of the partition."""
         self._now()
+        self._may_come_twice()
         kept = int(restoring.past(self.state, partition))
         if kept:
             setup.grown(self.state, kept)
@@ -270,6 +276,7 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Answers):
 
     def replay(self, sender: int, receiver: int, turn: bool = False, missing: bool = False) -> tuple[int, int]:
         """Send all that is kept for the receiver again, or is missing there."""
+        self._may_come_twice()
         self._room(int(self.state.partitions["kept_rows"][sender]) + 3)
         tuples, size = verbs.replay_between(self.state, sender, receiver, turn, missing)
         return int(tuples), int(size)

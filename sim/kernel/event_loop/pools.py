@@ -8,7 +8,7 @@ import numpy as np
 
 from models.units import to_ns
 from sim.clock import SERVICE
-from sim.kernel.event_loop import buffers, checkpoints, events, expiry, fair_links, hash_tables, roots
+from sim.kernel.event_loop import buffers, checkpoints, events, expiry, fair_links, forgetting, hash_tables, roots
 from sim.kernel.event_loop.anchors import ANCHOR, HELD_ACK, HELD_ACKS, ROOT
 from sim.kernel.event_loop.buffers import CHUNK, NODE, NODES
 from sim.kernel.event_loop.codes import NEVER, NONE
@@ -232,10 +232,8 @@ def forget_ids(state: State, need: int) -> None:
         state.chunk_pool["left"] >= chunks and 2 * (state.tables["positions"] + need) <= len(state.positions)
     ):
         return
-    buffers.forget(state)
-    looked_at = (
-        state.visits.shape[0] + state.nodes.shape[0] + state.pairs.shape[0] + state.partitions.shape[0]
-    ) // _PART
+    forgetting.forget(state)
+    looked_at = forgetting.looked_at(state) // _PART
     _more_chunks(state, chunks + max(state.log_next.shape[0] // 2, looked_at // CHUNK))
     if not state.ids["clean"]:
         more_positions(state, need + max(state.positions.shape[0] // 4, looked_at))
@@ -268,10 +266,20 @@ def more_positions(state: State, need: int) -> None:
         state.positions = made
 
 
-def look_ids_up(state: State) -> None:
-    """See that tuples are found by their ids: from now on one may come twice."""
+def look_ids_up(state: State, now_ns: int) -> None:
+    """See that tuples are found by their ids: one that was created until now may come twice."""
     more_positions(state, int(buffers.positions_missing(state)))
     buffers.note_positions(state)
+    state.ids["since"] = now_ns
+    state.ids["settles"] = state.clock["serial"] + forgetting.looked_at(state) + state.log.shape[0]
+
+
+def settle(state: State) -> None:
+    """Now and then look whether no tuple can come twice any more; then none is looked up."""
+    if state.ids["clean"] or state.options["acks"] or state.clock["serial"] < state.ids["settles"]:
+        return
+    if state.options["keeps_outputs"] and state.options["logs_ids"] and not forgetting.settle(state):
+        state.ids["settles"] = state.clock["serial"] + forgetting.looked_at(state)
 
 
 def more_log(state: State, logged: int, need: int) -> None:

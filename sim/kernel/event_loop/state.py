@@ -206,6 +206,7 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
         "counting",
         "emitting",
         "event_time",
+        "forgetting",
         "hash_tables",
         "heard",
         "loop",
@@ -220,6 +221,8 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
     "heap": ("sharing",),  # where the pace of a host changes for the first time the ends of its services are void
     "own": ("sharing",),
     "room": ("event_time", "tasks"),  # windows say what they need; a drop takes room that was not counted
+    "ids": ("forgetting",),  # what nobody can ask for again, and whether any is looked up
+    "nodes": ("forgetting",),  # where receivers have applied what is kept, once nothing comes twice any more
     "pairs": ("buffers", "instances", "trimming"),  # found by hashing, filled, and copied where a state is handed down
     "cluster": ("instances",),  # one more instance
     "transfers": ("fair_links", "free_lists"),  # when it left a link that is shared evenly

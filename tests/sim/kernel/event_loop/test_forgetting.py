@@ -1,7 +1,8 @@
-"""Ids that nobody can ask for again are forgotten, and no row of a run tells.
+"""Ids that nobody can ask for again are forgotten, none is looked up while none can come twice, and no row tells.
 
-Oracles: the same run in which nothing is forgotten, which other tests compare with the plain plane; a count of tuples
-that came although their ids had been forgotten, which ends a run; the lengths of the arrays.
+Oracles: the same run in which nothing is forgotten, and after a failure everything looked up, which other tests compare
+with the plain plane; a count of tuples that came although their ids had been forgotten, which ends a run; the lengths
+of the arrays.
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ from sim.control.assembly import Control
 from sim.control.cluster import RunPlan
 from sim.data_plane import Key
 from sim.engine import records
-from sim.kernel.event_loop.buffers import forget
+from sim.kernel.event_loop.buffers import UNPINNED
+from sim.kernel.event_loop.forgetting import forget
 from sim.kernel.event_loop.plane import CompiledPlane
+from sim.kernel.event_loop.pools import settle
 from sim.migration.protocols import PROTOCOLS
 
 S = 10**9
@@ -38,19 +41,37 @@ GUARANTEES = ("at-least-once", "at-most-once", "exactly-once")
 
 
 class Keeping(CompiledPlane):
-    """Forgets nothing."""
+    """Forgets nothing, and looks ids up for ever once one may come twice."""
 
     def __init__(self, *of: Any) -> None:
         super().__init__(*of)
         self.state.options["forgets_ids"] = 0
 
+    def advance(self, limit: Key) -> bool:
+        self.state.ids["settles"] = UNPINNED
+        return super().advance(limit)
+
 
 class Forgetting(CompiledPlane):
-    """Forgets all that it may whenever control has done something."""
+    """Forgets all that it may whenever control has done something, and looks ids up only as long as it must."""
+
+    settled = 0  # how often ids were looked up no more
 
     def advance(self, limit: Key) -> bool:
         if self.state.options["forgets_ids"]:
             forget(self.state)
+        before = int(self.state.ids["clean"])
+        self.state.ids["settles"] = 0
+        settle(self.state)
+        self.settled += int(self.state.ids["clean"]) - before
+        return super().advance(limit)
+
+
+class Rash(Forgetting):
+    """Forgets that a verb has had something sent again."""
+
+    def advance(self, limit: Key) -> bool:
+        self.state.ids["since"] = -1
         return super().advance(limit)
 
 
@@ -151,6 +172,26 @@ def _moves(protocol: str, seeds: range, count: int) -> int:
 
 def test_no_row_changes_in_random_jobs_with_crashes() -> None:
     assert _random_jobs(range(30)) > 2000
+
+
+def test_ids_are_looked_up_no_more_once_nothing_comes_twice() -> None:
+    made = steady("8 s")
+    control = Control(RunPlan.of(made, RunInputs(), 0), Forgetting)
+    control.start()
+    control.run(3 * S)
+    plane = control.plane
+    assert isinstance(plane, Forgetting)
+    assert plane.settled == 0
+    control.run(8 * S)
+    assert plane.settled >= 2  # after the move, and after the failure
+    assert plane.state.ids["clean"] == 1
+    assert plane.state.tables["positions"] == 0
+
+
+def test_duplicates_are_processed_where_ids_are_looked_up_no_more_too_early() -> None:
+    made = steady("8 s")
+    (kept, _), (rows, _) = ran(made, Keeping), ran(made, Rash)
+    assert "ledger.duplicated" in differences(kept, rows)
 
 
 @pytest.mark.parametrize(("kind", "seeds"), [("guarantees", range(4)), ("windows", (7, 9)), ("timers", range(3, 7))])
