@@ -40,10 +40,10 @@ def simulate(
     plan = RunPlan.of(scenario, inputs or RunInputs(), replication)
     with _compilation(plan, on_compile if engine != PLAIN else None):
         found = _finished(plan, plane, engine, on_progress, duration_ns)
-    if plane is None and engine != PLAIN:
-        from sim.kernel.choice import code_for  # noqa: PLC0415 - it is loaded by now
+    if plane is None and engine != PLAIN and found.kernel is not None:
+        from sim.kernel.choice import code_of  # noqa: PLC0415 - it is loaded by now
 
-        note_whole(code_for(plan))
+        note_whole(code_of(found.kernel, plan))
     return found
 
 

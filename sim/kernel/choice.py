@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Generic, NamedTuple, TypeVar
 
@@ -90,9 +90,13 @@ def compilation(plan: RunPlan, told: Callable[[float], None]) -> Iterator[None]:
 
 def code_for(plan: RunPlan) -> str:
     """Return the name of the code that a run needs most of: each kernel is compiled in two forms."""
+    return code_of(kernel_for(plan), plan)
+
+
+def code_of(kernel: Kernel, plan: RunPlan) -> str:
+    """Return the same of a run whose kernel has been chosen."""
     from sim.kernel.event_loop.setup import needs_more  # noqa: PLC0415
 
-    kernel = kernel_for(plan)
     if kernel.name == BOTH:
         return "both"
     if kernel.name == SCAN:
@@ -113,7 +117,7 @@ def kernel_for(plan: RunPlan) -> Kernel:
     need = next(needs_of(plan), None)
     if need is None:
         return Kernel(SCAN, "every task and every link is a first-in-first-out server of its own")
-    if takes_turns(plan):
+    if need.at_times and takes_turns(plan):
         return Kernel(BOTH, f"{need.why}, at instants that are known before")
     return Kernel(EVENT_LOOP, need.why)
 
@@ -132,8 +136,9 @@ def takes_turns(plan: RunPlan) -> bool:
     threads = (one.description.threads for one in plan.operators if one.description.service is not None)
     if max(threads, default=1) > 1:
         return False  # a pool applies tuples in another order than that in which they come
-    calm = replace(plan, scenario=scenario.model_copy(update={"events": {}}), keeps_ids=False)
-    if any(needs_of(calm)) or any(group.cpu == "processor-sharing" for group in plan.host_groups):
+    if not all(need.at_times for need in needs_of(plan)):
+        return False
+    if any(group.cpu == "processor-sharing" for group in plan.host_groups):
         return False
     if detail_and_steps(scenario, plan.inputs)[1] < WORTH * scenario.replications:
         return False
@@ -157,11 +162,13 @@ def check_plane(plan: RunPlan, plane: Plane) -> None:
 class Need(NamedTuple):
     """Something that the scan cannot do for a run, in words, and the interfaces whose verbs that needs.
 
-    `Plane` alone: the verbs of the scan would be enough, but not its way to process tuples.
+    `Plane` alone: the verbs of the scan would be enough, but not its way to process tuples. `at_times`: it is needed
+    around some instants only.
     """
 
     why: str
     interfaces: tuple[type, ...]
+    at_times: bool
 
 
 def needs_of(plan: RunPlan) -> Iterator[Need]:
@@ -182,7 +189,7 @@ def _found(run: _Run, rows: Sequence[Row[T]], subjects: Sequence[T]) -> Iterator
         for row in rows:
             why = row.why(run, subject)
             if why is not None:
-                yield Need(why, row.interfaces)
+                yield Need(why, row.interfaces, row.at_times)
 
 
 @dataclass(frozen=True)
@@ -191,6 +198,7 @@ class Row(Generic[T]):
 
     why: Callable[[_Run, T], str | None]
     interfaces: tuple[type, ...] = (Plane,)
+    at_times: bool = False
 
 
 class _Host(NamedTuple):
@@ -311,8 +319,8 @@ OF_RUN: tuple[Row[RunPlan], ...] = (
     Row(lambda _, plan: _when(plan.history is not None, "outputs are kept for a time"), (TrimmingPlane,)),
     Row(_has_an_acker, (AckerPlane,)),
     # Events are failures of hosts, moves of key groups, and rescalings, which are moves.
-    Row(_has_events, (InstancePlane, ActionPlane)),
-    Row(_hosts_may_fail, (InstancePlane, ActionPlane)),
+    Row(_has_events, (InstancePlane, ActionPlane), at_times=True),
+    Row(_hosts_may_fail, (InstancePlane, ActionPlane), at_times=True),
     Row(lambda _, plan: _when(plan.counts_load, "the load of each key group is counted"), (CountingPlane,)),
 )
 OF_OPERATOR: tuple[Row[OperatorPlan], ...] = (
