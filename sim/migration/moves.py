@@ -92,6 +92,11 @@ class Migrations(PlanKind[MoveRequest]):
         under_way = {group: self.cluster.task_host[run.move.target] for group, run in self.open.items()}
         return under_way | {request.group: request.host for request in self.waiting}
 
+    def expected_at(self, host: int) -> set[int]:
+        """Return the groups that move to a host now, or will by a request that waits, even if they go on from there."""
+        under_way = {group for group, run in self.open.items() if self.cluster.task_host[run.move.target] == host}
+        return under_way | {request.group for request in self.waiting if request.host == host}
+
     # -- how a run begins
 
     def up_to_date(self, request: MoveRequest) -> MoveRequest | None:

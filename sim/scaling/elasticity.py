@@ -237,14 +237,15 @@ class Elasticity:
         return len(found.moves)
 
     def _may_leave(self, host: int, groups: Sequence[Group]) -> bool:
-        """Return True if everything there can move, and the host is not new.
+        """Return True if everything there can move, nothing is to move there, and the host is not new.
 
         A host that was just acquired is empty at first, and would be released before anything has moved there."""
         cluster, now = self.cluster, self.state.clock.now_ns()
         since = self.spares.usable_since.get(host)
         young = since is not None and now < since + to_ns(self.rules.rest_s)
         movable = all(self._can_move(cluster.group_of(partition)) for partition in self.state.view.partitions_on(host))
-        return self._members[host] and cluster.accepts_work(host) and movable and not young
+        awaited = bool(self.migrations.expected_at(host))
+        return self._members[host] and cluster.accepts_work(host) and movable and not young and not awaited
 
     def _go_on_leaving(self, host: int, hosts: Sequence[Host], groups: Sequence[Group]) -> int:
         """Move groups that are still there, or came there by a recovery; return the number of moves."""
@@ -262,8 +263,10 @@ class Elasticity:
         """Send key groups and checkpoints elsewhere."""
         for move in moves:
             self._request(move, DRAIN, f"{self._name(host)} is to be left")
+        # A lazy move waits for a checkpoint at its target: what was asked to go there all the same has to arrive first.
+        expected = self.migrations.expected_at(host)
         for partition in range(len(self.cluster.partition_task)):
-            if self._needs_checkpoint_host(partition, host):
+            if self.cluster.group_of(partition) not in expected and self._needs_checkpoint_host(partition, host):
                 self._checkpoint_hosts.choose(partition)
                 self._plan_checkpoint_host(partition, self.cluster.planned_checkpoint_host[partition])
 

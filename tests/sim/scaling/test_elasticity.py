@@ -309,6 +309,11 @@ def test_a_key_group_that_died_as_its_checkpoint_came_to_the_target_takes_checkp
     assert (taken["taken_ns"][own] > 3 * S).any()
 
 
+def test_no_host_is_left_to_which_a_key_group_is_still_to_move() -> None:
+    # Two key groups wait for checkpoints at h-3, where they go by a lazy move, and from where a rescaling sends them on.
+    assert run(elastic_job(1830), PlainPlane, assists=False, more_ns=MORE_NS).faults == []
+
+
 @pytest.mark.parametrize("seed", sample(3, 12))
 def test_both_planes_give_equal_rows(seed: int) -> None:
     made = elastic_job(seed)
