@@ -87,7 +87,7 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Answers):
         plan, cluster = self._plan, self._cluster
         operators = setup.operator_records(plan)
         edges, key_tables = setup.edge_records(plan)
-        draws, cumulative = setup.draw_records(plan)
+        draws = setup.draw_records(plan)
         hosts, cores = setup.host_records(plan)
         sources = setup.source_records(plan, cluster, 2 * self._block)
         made = LoopState(
@@ -97,10 +97,11 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Answers):
             hosts=hosts,
             partitions=setup.partition_records(plan, cluster),
             operators=operators,
-            draws=draws,
+            draws=draws.records,
             edges=edges,
             key_tables=key_tables,
-            cumulative=cumulative,
+            cumulative=draws.cumulative,
+            quantiles=draws.quantiles,
             sources=sources,
             arrivals=pools.arrivals(max(1, sources.shape[0]) * 2 * self._block),
             round_partitions=np.zeros(0, np.int64),

@@ -13,6 +13,7 @@ from sim.kernel.event_loop.events import RING
 from sim.kernel.tools.cache import inlined, kernel, noinline
 from sim.kernel.tools.draws import EXPONENTIAL, exponential_ns, uniform
 from sim.kernel.tools.pointer import State
+from sim.kernel.tools.quantiles import quantile_ns
 
 AHEAD = np.dtype([("drawn", "i8")])  # of the arrivals in `far` so many, from the first on, have their service time
 
@@ -40,8 +41,11 @@ def draw_ahead(state: State) -> None:
         state.ahead_mean[k] = draws.a * _NS if draws.law == EXPONENTIAL else 0.0
     _draw(state)
     for k in range(n):
+        visit = state.far[(state.queue.far_first + k) & (RING - 1)].ref
         if state.ahead_mean[k] > 0.0:
-            state.visits[state.far[(state.queue.far_first + k) & (RING - 1)].ref].service = state.ahead_ns[k]
+            state.visits[visit].service = state.ahead_ns[k]
+        else:
+            draw_now(state, visit)
     state.ahead.drawn = n
 
 
@@ -59,3 +63,5 @@ def draw_now(state: State, visit: int) -> None:
     draws = state.draws[state.partitions[e.partition].operator]
     if draws.law == EXPONENTIAL:
         e.service = exponential_ns(draws.a * _NS, uniform(e.id, draws.stream))
+    elif draws.quantiles >= 0:
+        e.service = quantile_ns(state, draws.quantiles, draws.scale_ns, uniform(e.id, draws.stream))

@@ -5,6 +5,8 @@ Arrays of event time are made here, too, and get more room in a run.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from models.scenario.job import FixedState, PerKeyState, PerTupleState, WindowState, groups_of_keys
@@ -36,6 +38,7 @@ from sim.kernel.event_loop.pools import longer, more_places, power, push
 from sim.kernel.event_loop.windows import CELL, NOTE, PANE, rehash_cells
 from sim.kernel.tools.draws import OPERATOR_DRAWS, pack_draws
 from sim.kernel.tools.pointer import State, records
+from sim.kernel.tools.quantiles import PIECES, has_quantiles, quantiles_of
 from sim.operator_plan import OperatorPlan
 from sim.pace import FAR_NS, FULL
 
@@ -366,17 +369,28 @@ def edge_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:
     return edges, np.concatenate(tables) if tables else np.zeros(1, np.int32)
 
 
-def draw_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:
-    """Return the laws of each operator's draws (n_operators,), and the cumulative weights that they refer to."""
+class Draws(NamedTuple):
+    """The laws of each operator's draws (n_operators,), and the cumulative weights and quantiles they refer to."""
+
+    records: np.ndarray
+    cumulative: np.ndarray
+    quantiles: np.ndarray
+
+
+def draw_records(plan: RunPlan) -> Draws:
+    """Return the laws of the draws of all operators."""
     records = np.zeros(len(plan.operators), OPERATOR_DRAWS)
-    cumulative, offset = [np.ones(1)], 1
+    cumulative, offset, pieces = [np.ones(1)], 1, [np.zeros(0)]
     for index, operator in enumerate(plan.operators):
         records[index], weights = pack_draws(
             operator.description, plan.scenario.seed, plan.replication, operator.name, offset
         )
         cumulative.append(weights)
         offset += weights.size
-    return records, np.concatenate(cumulative)
+        if has_quantiles(int(records["law"][index])):
+            records["quantiles"][index] = (len(pieces) - 1) * PIECES
+            pieces.append(quantiles_of(records[index]))
+    return Draws(records, np.concatenate(cumulative), np.concatenate(pieces))
 
 
 def host_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:

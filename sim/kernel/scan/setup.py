@@ -28,7 +28,7 @@ def state(plan: RunPlan, cluster: Cluster, block: int, recording: scan_recording
     """Return the state at instant 0; `block` arrivals at a source are drawn at a time."""
     operators = setup.operator_records(plan)
     edges, key_tables = setup.edge_records(plan)
-    draws, cumulative = setup.draw_records(plan)
+    draws = setup.draw_records(plan)
     sources = setup.source_records(plan, cluster, 2 * block)
     servers = _servers(plan, cluster)
     queues = np.zeros(len(servers) + len(plan.host_groups), QUEUE)
@@ -47,12 +47,13 @@ def state(plan: RunPlan, cluster: Cluster, block: int, recording: scan_recording
         stage_tasks=stage_tasks(cluster),
         topological=np.array([names.index(name) for name in topological(plan.scenario)], np.int64),
         operators=operators,
-        draws=draws,
+        draws=draws.records,
         edges=edges,
         fan=_fan(plan, operators, edges),
         shuffles=np.array([reciprocal(max(1, partitions)) for partitions in edges["partitions"].tolist()], SHUFFLING),
         key_tables=key_tables,
-        cumulative=cumulative,
+        cumulative=draws.cumulative,
+        quantiles=draws.quantiles,
         sources=sources,
         arrivals=pools.arrivals(max(1, sources.shape[0]) * 2 * block),
         partitions=setup.partition_records(plan, cluster),

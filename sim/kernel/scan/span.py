@@ -29,6 +29,7 @@ from sim.kernel.scan.send import absorb, complete, count_second, room, send_arri
 from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.draws import EXPONENTIAL, UNSURE, exponential_ns, time_ns, uniform
 from sim.kernel.tools.pointer import State
+from sim.kernel.tools.quantiles import quantile_ns
 
 _NS = 1e9
 
@@ -44,6 +45,12 @@ def draw_times(state: State, operator: int, n: int) -> None:
         unsure = 0
         for k in range(n):
             ns = exponential_ns(a * _NS, uniform(state.ids[k], stream))
+            state.drawn[k] = ns
+            unsure += ns == UNSURE
+    elif draws.quantiles >= 0:
+        unsure, first, scale_ns = 0, draws.quantiles, draws.scale_ns
+        for k in range(n):
+            ns = quantile_ns(state, first, scale_ns, uniform(state.ids[k], stream))
             state.drawn[k] = ns
             unsure += ns == UNSURE
     else:

@@ -116,6 +116,7 @@ ROOMS = (
             "shuffles": SHUFFLING,
             "key_tables": _i4,
             "cumulative": np.dtype("f8"),
+            "quantiles": np.dtype("f8"),
             "arrivals": SOURCE_ARRIVAL,
             "partitions": PARTITION,
             "partition_task": _i4,

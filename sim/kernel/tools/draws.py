@@ -87,6 +87,8 @@ OPERATOR_DRAWS = np.dtype(
         ("stream", np.uint64),
         ("fixed_ns", np.int64),
         ("inverse", np.int64),  # address; holds in this process
+        ("scale_ns", np.float64),  # of the law whose quantiles are interpolated
+        ("quantiles", np.int64),  # where these begin, or -1
         ("whole", np.int64),  # outputs of every tuple
         ("rest", np.float64),  # share of tuples that have one more
         ("count_stream", np.uint64),
@@ -169,6 +171,14 @@ def time_ns(law: Any, a: Any, b: Any, stream: Any, fixed_ns: Any, inverse: Any, 
 
 
 @kernel
+def standard_quantile(law: Any, parameter: Any, inverse: Any, u: Any) -> Any:
+    """Return the quantile at u of a gamma law with that shape, or of a lognormal one with that sigma, of scale 1."""
+    if law == GAMMA:
+        return _call_2(inverse, parameter, u)
+    return math.exp(parameter * _call_1(inverse, u))
+
+
+@kernel
 def service_ns(draws: Any, tuple_id: Any) -> Any:
     """Return the service time [ns] of a tuple on a host of speed 1; 0 at an operator without a service."""
     return time_ns(draws.law, draws.a, draws.b, draws.stream, draws.fixed_ns, draws.inverse, tuple_id)
@@ -224,6 +234,7 @@ def pack_draws(
     another process.
     """
     record = np.zeros((), OPERATOR_DRAWS)
+    record["quantiles"] = -1
     for field, purpose in (("stream", "service"), ("count_stream", "selectivity"), ("key_stream", "key")):
         record[field] = code_of(seed, replication, name, purpose)
     for field, value in _law_fields(operator.service).items():
@@ -250,17 +261,19 @@ def _law_fields(law: TimeDistribution | None) -> dict[str, float]:
     if isinstance(law, Uniform):
         return {"law": UNIFORM, "a": law.low_s, "b": law.high_s - law.low_s}
     if isinstance(law, (Gamma, Erlang)):
-        inverse = _address("gammaincinv")
-        return {"law": GAMMA, "a": law.shape, "b": law.mean_s / law.shape, "inverse": inverse}
+        scale_s = law.mean_s / law.shape
+        return {"law": GAMMA, "a": law.shape, "b": scale_s, "inverse": inverse_of(GAMMA), "scale_ns": scale_s * _NS}
     if isinstance(law, LogNormal):
         sigma = math.sqrt(math.log1p(law.cv**2))
         mu = math.log(law.mean_s) - sigma**2 / 2
-        return {"law": LOGNORMAL, "a": mu, "b": sigma, "inverse": _address("ndtri")}
+        scale_ns = math.exp(mu) * _NS
+        return {"law": LOGNORMAL, "a": mu, "b": sigma, "inverse": inverse_of(LOGNORMAL), "scale_ns": scale_ns}
     raise TypeError(f"no code for {law!r}")
 
 
-def _address(name: str) -> int:
-    """Return where a function of scipy.special is in this process; loads SciPy, which most runs do not need."""
+def inverse_of(law: int) -> int:
+    """Return where the inverse of a law is in this process; loads SciPy, which most runs do not need."""
+    name = {GAMMA: "gammaincinv", LOGNORMAL: "ndtri"}[law]
     capsule = ctypes.py_object(cython_functions().__pyx_capi__[name])
     name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
     name_of.restype, pointer_of.restype = ctypes.c_char_p, ctypes.c_void_p

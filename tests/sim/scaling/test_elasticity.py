@@ -310,7 +310,7 @@ def test_a_key_group_that_died_as_its_checkpoint_came_to_the_target_takes_checkp
 
 
 def test_no_host_is_left_to_which_a_key_group_is_still_to_move() -> None:
-    # Two key groups wait for checkpoints at h-3: they go there by a lazy move, and a rescaling sends them on from there.
+    # Two key groups wait for checkpoints at h-3: they go there by a lazy move, and then on by a rescaling.
     assert run(elastic_job(1830), PlainPlane, assists=False, more_ns=MORE_NS).faults == []
 
 
