@@ -1,7 +1,9 @@
 """Compile the engine before the tests begin: `python -m compile_first`, with this folder on the path.
 
 Workers of pytest, and processes that tests start, would each compile what nobody has compiled yet, at the same time.
-Each of the two kernels is compiled in a process, by runs that use it in both of its forms.
+Even one function more takes a worker long, which has to read again all that this one calls. So runs are made here that
+use both forms of the event loop with all their verbs, and the scan; each form is compiled in a process of its own,
+since they share nothing.
 """
 
 from __future__ import annotations
@@ -11,28 +13,44 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any
 
+from models.records.tables import EVENT_LOOP, SCAN
 from scenarios.files.scenario import path_of, read_scenario
 from scenarios.runs.run import run
 
 SHORT, ONE, TWO_HOSTS = "duration=20 s", "replications=1", "hosts.worker.count=2"
 CHECKPOINTS = 'fault_tolerance={ method = "checkpoint", interval = "1 s" }'
 HISTOGRAMS = 'recording.detail="histograms"'
-RUNS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "scan": (("mm1", SHORT, ONE), ("mm1", SHORT, ONE, TWO_HOSTS, CHECKPOINTS, HISTOGRAMS)),
-    "event loop": (
-        ("migration", ONE),
-        ("crash-recovery", ONE),
-        ("elasticity", ONE),
-        ("backlog", SHORT, ONE),  # the only one that needs no more than tuples and checkpoints
+CRASH = 'events={ crash = { kind = "host-failure", at = "8 s", host = "worker-0", repair = "2 s" } }'
+EARLY = "events.move.at=40 s"
+RUNS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
+    "extended": (
+        EVENT_LOOP,
+        (
+            ("migration", ONE),
+            ("crash-recovery", ONE),
+            ("elasticity", ONE),
+            ("best-rebalance", "duration=2 min", ONE, EARLY, 'events.move.protocol="ccr"'),
+            ("elastic-line", ONE),
+            ("windowed-join", SHORT, ONE),
+            ("backpressure", "duration=50 s", ONE),
+        ),
+    ),
+    "scan": (SCAN, (("mm1", SHORT, ONE), ("mm1", SHORT, ONE, TWO_HOSTS, CHECKPOINTS, HISTOGRAMS))),
+    "plain": (
+        EVENT_LOOP,
+        (
+            ("backlog", SHORT, ONE, HISTOGRAMS),  # the only one that needs no more than tuples and checkpoints
+            ("mm1", SHORT, ONE, TWO_HOSTS, "workload.arrivals.rate=50 /s", CHECKPOINTS, CRASH),
+        ),
     ),
 }
 
 
-def compile_by(kernel: str) -> set[str]:
-    """Make the runs of a kernel; return the kernels they had."""
+def compile_by(form: str) -> set[str]:
+    """Make the runs of a form of the engine; return the kernels they had."""
     gc.set_threshold(100_000)  # the compiler makes millions of objects, and few of them are garbage in cycles
     found: list[Any] = []
-    for name, *changes in RUNS[kernel]:
+    for name, *changes in RUNS[form][1]:
         result = run(read_scenario(path_of(name), changes).scenario, engine="compiled")
         found.append(result.records[0].kernel.name)
     return set(found)
@@ -40,5 +58,5 @@ def compile_by(kernel: str) -> set[str]:
 
 if __name__ == "__main__":
     with ProcessPoolExecutor(len(RUNS), mp_context=get_context("spawn")) as pool:
-        for kernel, used in zip(RUNS, pool.map(compile_by, RUNS), strict=True):
-            assert used == {kernel}, (kernel, used)
+        for form, used in zip(RUNS, pool.map(compile_by, RUNS), strict=True):
+            assert used == {RUNS[form][0]}, (form, used)
