@@ -38,7 +38,21 @@ MIB = 2**20
 # -- scenarios
 
 
-def scenario(job: Job, duration_s: float, checkpoints: bool = False, detail: str = "auto") -> Any:
+EXPONENTIAL: dict[str, Any] = {"distribution": "exponential"}
+LAWS: dict[str, dict[str, Any]] = {
+    "exponential": EXPONENTIAL,
+    "gamma": {"distribution": "gamma", "shape": 2.0},
+    "lognormal": {"distribution": "lognormal", "cv": 0.5},
+}
+
+
+def scenario(
+    job: Job,
+    duration_s: float,
+    checkpoints: bool = False,
+    detail: str = "auto",
+    law: dict[str, Any] = EXPONENTIAL,
+) -> Any:
     """The job on 25 hosts: one task of both operators on each of 20, sources and sinks on the other five."""
     from models.scenario.reading import scenario_from  # noqa: PLC0415 - imports are measured, too
 
@@ -46,7 +60,7 @@ def scenario(job: Job, duration_s: float, checkpoints: bool = False, detail: str
         "kind": "aggregate",
         "parallelism": job.tasks,
         "key_groups": job.groups,
-        "service": {"distribution": "exponential", "mean": f"{job.service_s!r} s"},
+        "service": law | {"mean": f"{job.service_s!r} s"},
         "state": {"model": "per-key", "bytes": "1 kB"},
     }
     keys = {"distribution": "uniform", "count": KEYS}
@@ -324,6 +338,22 @@ def overload(scale: float, repeats: int) -> None:
         at_most(f"{cores(shared)}, 1.3 / 0.7 for a tuple of the source", steps / 1.3, 1.5)
 
 
+def laws(scale: float, repeats: int) -> None:
+    """A step with service times of other laws, in both kernels, by CPU time."""
+    from sim.engine import simulate  # noqa: PLC0415
+
+    seconds, loops = max(0.2, scale * ENGINE_TUPLES / Job().rate_per_s), import_module("sim.kernel.event_loop.plane")
+    for kernel, plane in (("scan", None), ("event loop", loops.CompiledPlane)):
+        for name, law in LAWS.items():
+            simulate(scenario(Job(), 0.2, detail="histograms", law=law), plane=plane)
+            made, took = scenario(Job(), seconds, detail="histograms", law=law), []
+            for turn in range(repeats):
+                began = time.process_time()
+                records = simulate(made, replication=turn, plane=plane)
+                took.append((time.process_time() - began) / applied(records, "one", "two"))
+            line(f"{kernel}, {name}", f"{statistics.median(took) * 1e9:,.0f} ns/step")
+
+
 def million(scale: float, repeats: int) -> None:
     """4 million records/s through one stateful operator of 64 tasks, 3 s at scale 1."""
     rate_per_s, seconds = 4e6, max(0.02, 3 * scale)
@@ -423,7 +453,9 @@ def start(scale: float, repeats: int) -> None:
             line("the same again in that process", f"{two:.2f} s")
 
 
-SECTIONS = {section.__name__: section for section in (loop, scan, overload, million, long, failures, watermarks, start)}
+SECTIONS = {
+    section.__name__: section for section in (loop, scan, overload, laws, million, long, failures, watermarks, start)
+}
 
 
 # -- processes of their own

@@ -42,11 +42,11 @@ from sim.operator_plan import OperatorPlan
 T = TypeVar("T")
 
 _FUNCTIONS = {
-    "scan": 110,
-    "saving scan": 137,
-    "plain": 160,
-    "extended": 308,
-    "both": 297,
+    "scan": 113,
+    "saving scan": 140,
+    "plain": 183,
+    "extended": 312,
+    "both": 300,
 }  # that are compiled until a run has begun, about
 WORTH = 2e7  # steps that two kernels are worth their compilation
 _LARGER = 1.5  # the exponent of what is compiled, for the time that it takes

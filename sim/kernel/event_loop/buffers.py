@@ -465,5 +465,7 @@ def cut_log(state: State, partition: int, count: int) -> None:
         pos += CHUNK
     u.log_last = before
     u.applied = count
-    u.base = min(u.base, count)
-    u.twice = min(u.twice, u.base)  # nothing that was forgotten is cut, or all
+    if count < u.base:  # nothing that was forgotten is cut, or all
+        u.base = count
+        u.twice = min(u.twice, u.base)
+        u.forgotten = np.uint64(0)

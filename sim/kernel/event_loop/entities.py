@@ -248,8 +248,9 @@ PARTITION = in_lines(
         ("cpu", "i8"),  # work of these and of writing snapshots,
         ("received", "i8"),  # bytes from other hosts,
         ("sent", "i8"),  # and to them
-        # forgetting of ids (`buffers`)
+        # forgetting of ids (`forgetting`)
         ("twice", "i8"),  # duplicates among the forgotten ids, where they are processed
+        ("forgotten", "u8"),  # sum of the forgotten ids
         ("lent", "u1"),  # it has handed its state down, when ids were forgotten last
         (
             "stored_from",

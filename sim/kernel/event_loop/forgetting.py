@@ -237,7 +237,9 @@ def _cut_front(state: State, partition: int, oldest: int) -> None:
         if has_room or after > most:
             return
         for k in range(after - u.base):
-            u.twice += is_twice(state, state.log[chunk * CHUNK + k])
+            tuple_id = state.log[chunk * CHUNK + k]
+            u.twice += is_twice(state, tuple_id)
+            u.forgotten += np.uint64(tuple_id)
         u.base = after
         u.log_first = NONE if chunk == u.log_last else state.log_next[chunk]
         if u.log_first == NONE:

@@ -292,6 +292,7 @@ def _copy(state: State, source: int, handed: bool, count: int, partition: int) -
     chunk, pos = state.partitions[source].log_first, min(state.partitions[source].base, count)
     state.partitions[partition].base = state.partitions[partition].applied = pos
     state.partitions[partition].twice = state.partitions[source].twice if pos > 0 else 0
+    state.partitions[partition].forgotten = state.partitions[source].forgotten if pos > 0 else np.uint64(0)
     while pos < count:
         for k in range(min(CHUNK, count - pos)):
             tuple_id = state.log[chunk * CHUNK + k]

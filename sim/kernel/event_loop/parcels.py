@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 class SavedState:
     """A copy of the state of a partition: the tuples that it has applied, its keys, kept outputs, and event time.
 
-    `base` of the tuples are forgotten, `twice` of these were duplicates; `log` has the others.
+    `base` of the tuples are forgotten; `forgotten` is the sum of their ids, and `twice` of them were duplicates. The
+    others are in `log`.
     """
 
     partition: int
@@ -54,6 +55,7 @@ class SavedState:
     bytes: int
     base: int
     twice: int
+    forgotten: np.uint64
     log: np.ndarray
     keys: np.ndarray
     kept: np.ndarray
@@ -90,6 +92,7 @@ class SavedState:
             int(state_bytes(state, partition)) + kept.size * int(state.operators["bytes"][u["operator"]]),
             int(u["base"]),
             int(u["twice"]),
+            np.uint64(u["forgotten"]),
             log,
             keys,
             kept,
@@ -106,7 +109,7 @@ class SavedState:
         buffers.replace_kept(state, self.partition, self.kept)
         restoring.replace_time(state, self.partition, *self.times, self.channels, self.recent, self.past)
         u = state.partitions[self.partition]
-        u["twice"] = self.twice
+        u["twice"], u["forgotten"] = self.twice, self.forgotten
         u["trimmed"] = min(int(u["trimmed"]), self.count)
         u["touched"] = u["new_kept_bytes"] = 0
         u["epoch"] += 1

@@ -346,6 +346,7 @@ class _Filling:
         own = loop.partitions[: self.partitions]
         size = self.scan.operators["bytes"][own["operator"]]
         own["applied"] = own["base"] = saved["applied"]
+        own["forgotten"] = 0
         own["keys"], own["touched"], own["epoch"] = saved["keys"], saved["touched"], _EPOCH
         own["at_snapshot"], own["stored_count"] = saved["applied_then"], saved["applied_then"]
         own["trimmed"] = saved["trimmed"]

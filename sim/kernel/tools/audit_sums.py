@@ -1,4 +1,6 @@
-"""The audit of a run in which no host can fail: number and sum of the ids that each operator was to apply.
+"""An audit by number and sum of the ids that each operator was to apply.
+
+It is all that a run needs in which no host can fail. In another one it tells whether everything was applied once.
 
 Whose key group a tuple belongs to does not matter for them: ids alone are followed, many at a time, from the sources
 to the sinks.
@@ -10,7 +12,7 @@ probability of about 2^-64.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,34 +30,68 @@ def by_sum(state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
     Raises RuntimeError if what was applied is not what follows from the sources: then the kernel has a fault.
     """
-    sums = _Sums(state)
-    for source in state.sources:
-        operator = int(state.partitions["operator"][source["partition"]])
-        for first in range(0, int(source["emitted"]), _BLOCK):
-            many = min(_BLOCK, int(source["emitted"]) - first)
-            sums.send(operator, source_ids(source["code"], first, many), 1)
-    for partition in np.flatnonzero(state.partitions["ticks"]).tolist():
-        operator, index = int(state.partitions["operator"][partition]), int(state.partitions["index"][partition])
-        ids = tick_ids(state.operators["timer_code"][operator], index, int(state.partitions["ticks"][partition]))
-        sums.send(operator, ids, 1)
-    ids, operators = coming(state)
-    for operator in range(state.operators.shape[0]):  # what is on its way, and all that would follow from it
-        sums.apply(operator, ids[operators == operator], -1)
-    applied, known = state.operators["applied"], state.operators["reckoned"] != 0
-    same = np.array_equal(sums.count[known], applied[known])
-    if not same or not np.array_equal(sums.total[known], state.operators["sum"][known]):
+    sums = expected(state, coming(state))
+    applied = Applied(state.operators["applied"], state.operators["sum"])
+    if not sums.are(applied, state.operators["reckoned"] != 0):
         raise RuntimeError("the audit failed: tuples were lost or processed twice although no host failed")
     nothing = np.zeros(state.operators.shape[0], np.int64)
-    return applied.copy(), nothing, nothing
+    return applied.number.copy(), nothing, nothing
 
 
-class _Sums:
+class Coming(NamedTuple):
+    """Tuples that are not applied yet: their ids (n,), and the operators (n,) that they are for."""
+
+    ids: np.ndarray
+    operators: np.ndarray
+
+
+class Applied(NamedTuple):
+    """Number and sum of the ids that were applied, each by operator (n_operators,)."""
+
+    number: np.ndarray
+    total: np.ndarray
+
+
+def expected(state: State, left: Coming, before: Coming | None = None, emitted: np.ndarray | None = None) -> Sums:
+    """Return what follows from all that sources and timers have emitted, but for what is `left` to be applied.
+
+    With `before` and `emitted` (n_sources,) what follows from tuples that had not been applied before an instant, and
+    from what sources have emitted since; timers are left out.
+    """
+    sums = Sums(state)
+    for number, source in enumerate(state.sources):
+        operator = int(state.partitions["operator"][source["partition"]])
+        for first in range(0 if emitted is None else int(emitted[number]), int(source["emitted"]), _BLOCK):
+            many = min(_BLOCK, int(source["emitted"]) - first)
+            sums.send(operator, source_ids(source["code"], first, many), 1)
+    if before is None:
+        for partition in np.flatnonzero(state.partitions["ticks"]).tolist():
+            operator, index = int(state.partitions["operator"][partition]), int(state.partitions["index"][partition])
+            ids = tick_ids(state.operators["timer_code"][operator], index, int(state.partitions["ticks"][partition]))
+            sums.send(operator, ids, 1)
+    else:
+        sums.add(before, 1)
+    sums.add(left, -1)
+    return sums
+
+
+class Sums:
     """Number and sum of ids by operator, and how ids follow from each other."""
 
     def __init__(self, state: State) -> None:
         self._operators, self._edges, self._draws = state.operators, state.edges, state.draws
         self.count = np.zeros(state.operators.shape[0], np.int64)
         self.total = np.zeros(state.operators.shape[0], np.uint64)
+
+    def add(self, tuples: Coming, sign: int) -> None:
+        """Count tuples and all that follows from them, or take them off."""
+        for operator in range(self.count.size):
+            self.apply(operator, tuples.ids[tuples.operators == operator], sign)
+
+    def are(self, applied: Applied, known: np.ndarray) -> bool:
+        """Return whether just these were applied, as far as operators are `known` (n_operators,)."""
+        same = np.array_equal(self.count[known], applied.number[known])
+        return same and np.array_equal(self.total[known], applied.total[known])
 
     def apply(self, operator: int, ids: np.ndarray, sign: int) -> None:
         """Count tuples as applied by an operator (sign 1), or not after all (-1), and send on its outputs."""
@@ -147,12 +183,16 @@ def add_ids(ids: np.ndarray, operator: int, sign: int, count: np.ndarray, total:
     total[operator] += found * np.uint64(sign)
 
 
-@allocating
-def coming(state: State) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ids (n,) of what is on its way, waits or is served, and the operators that they are for.
+def coming(state: State) -> Coming:
+    """Return what is on its way, waits or is served.
 
     No host has failed: what a failure drops on its way keeps its place until it would have come.
     """
+    return Coming(*_coming(state))
+
+
+@allocating
+def _coming(state: State) -> tuple[np.ndarray, np.ndarray]:
     waits = np.empty(state.visits.shape[0], np.bool_)
     for visit in range(state.visits.shape[0]):
         waits[visit] = state.visits[visit].kind == TUPLE
