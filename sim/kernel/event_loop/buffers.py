@@ -137,8 +137,11 @@ def let_go(state: State, pair: int) -> None:
     if p.pending_begin < p.pending_end:
         oldest = min(oldest, p.pending_begin)
     while p.first != NONE and p.first_seq < oldest:
-        n = p.first
-        p.first_seq += 1
+        many = min(oldest - p.first_seq, NODES - p.first % NODES)  # in one piece
+        if p.first // NODES == p.last // NODES:
+            many = min(many, p.last - p.first + 1)
+        n = p.first + many - 1
+        p.first_seq += many
         if n == p.last:
             p.first = p.last = NONE
             free_nodes(state, n)

@@ -268,10 +268,11 @@ def more_positions(state: State, need: int) -> None:
 
 def look_ids_up(state: State, now_ns: int) -> None:
     """See that tuples are found by their ids: one that was created until now may come twice."""
-    more_positions(state, int(buffers.positions_missing(state)))
-    buffers.note_positions(state)
     state.ids["since"] = now_ns
-    state.ids["settles"] = state.clock["serial"] + forgetting.looked_at(state) + state.log.shape[0]
+    if state.ids["clean"]:
+        more_positions(state, int(buffers.positions_missing(state)))
+        buffers.note_positions(state)
+        state.ids["settles"] = state.clock["serial"] + forgetting.looked_at(state) + state.log.shape[0]
 
 
 def settle(state: State) -> None:
