@@ -129,6 +129,8 @@ def takes_turns(plan: RunPlan) -> bool:
     that it has seen. A run of less than `WORTH` steps is over before the code of both kernels is compiled.
     """
     scenario, tolerance = plan.scenario, plan.scenario.fault_tolerance
+    if tolerance.guarantee != "exactly-once":  # the ledger of a part does not know what was there twice before it
+        return False
     if not plan.keeps_ids or tolerance.method != "checkpoint" or scenario.has_replicas or scenario.failures is not None:
         return False
     if scenario.detector.errs or not all(isinstance(event, HostFailure) for event in scenario.events.values()):

@@ -18,7 +18,7 @@ from sim.clock import Clock, Process
 from sim.control.assembly import PlaneFactory
 from sim.control.cluster import Cluster, RunPlan
 from sim.data_plane import DataPlane, Key, Listener, NotCovered, Plane
-from sim.kernel.event_loop import audit, channels, rows
+from sim.kernel.event_loop import audit, channels, pools, rows
 from sim.kernel.event_loop.codes import NONE
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.kernel.hand_over import to_loop, to_scan
@@ -125,6 +125,11 @@ class TwoKernels(CompiledPlane):
                 return
         if not self._listener.at_rest():
             self._go_on(at_ns, "a recovery is not over")
+            return
+        self.state.ids["settles"] = 0
+        pools.settle(self.state)
+        if self.state.options["logs_ids"] and self.state.options["keeps_outputs"] and not self.state.ids["clean"]:
+            self._go_on(at_ns, "a tuple may come twice")  # the scan would process it
             return
         rest = to_scan.LoopAtRest(self.state, self._plan, self._cluster, at_ns)
         if rest.hindrance is not None:
