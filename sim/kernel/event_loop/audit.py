@@ -123,7 +123,7 @@ def if_whole(state: State, since: Since | None = None) -> tuple[np.ndarray, np.n
     operators = state.operators.shape[0]
     applied = Applied(np.zeros(operators, np.int64), np.zeros(operators, np.uint64))
     base = np.zeros(state.partitions.shape[0], np.int64) if since is None else since.base
-    if since is not None and state.partitions["ticks"].any():
+    if since is not None and (state.partitions["ticks"].any() or base.size != state.partitions.shape[0]):
         return None
     if not sum_up_states(state, base, applied.number, applied.total):
         return None

@@ -69,7 +69,7 @@ def quantile_ns(state: State, first: Any, scale_ns: Any, u: Any) -> Any:
 def quantiles(law: int, parameter: float) -> np.ndarray:
     """Return the polynomials of a law (PIECES * WIDTH,): GAMMA with its shape, or LOGNORMAL with its sigma, scale 1."""
     nodes = np.cos(np.pi * (np.arange(_DEGREE + 1) + 0.5) / (_DEGREE + 1))
-    looks = np.concatenate([nodes, [-1.0, 0.0]])
+    looks = np.concatenate([nodes, [-1.0, 0.0, 1.0]])
     cell, part = np.divmod(np.arange(_HALVINGS * _PARTS), _PARTS)
     begin = 2.0 ** -(cell + 2.0) * (1 + part / _PARTS)
     length = 2.0 ** -(cell + 2.0) / _PARTS
@@ -81,8 +81,8 @@ def quantiles(law: int, parameter: float) -> np.ndarray:
     powers = np.vander(nodes, increasing=True)
     with np.errstate(all="ignore"):
         coefficients = np.linalg.solve(powers, values[:, : _DEGREE + 1].T).T
-        there = coefficients @ np.vander(looks[-2:], _DEGREE + 1, increasing=True).T
-        off = np.abs(there - values[:, -2:]).max(axis=1)
+        there = coefficients @ np.vander(looks[_DEGREE + 1 :], _DEGREE + 1, increasing=True).T
+        off = np.abs(there - values[:, _DEGREE + 1 :]).max(axis=1)
     made = np.zeros((PIECES, WIDTH))
     made[:, : _DEGREE + 1], made[:, _DEGREE + 1] = coefficients, _SAFETY * off
     made.setflags(write=False)
