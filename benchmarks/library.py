@@ -1,4 +1,4 @@
-"""What runs of the library's scenarios cost, and which kernel they get. Run it alone on the machine:
+"""Measure what the scenarios of the library cost, and say which kernel they get. Run it alone on the machine:
 
     .venv/bin/python benchmarks/library.py [NAME ...] [--times 10] [--repeats 3] [--before TREE]
 

@@ -1,4 +1,4 @@
-"""What a small run costs: beside its tuples, with them, and in a sweep that stores it. Run it alone on the machine:
+"""Measure a small run: beside its tuples, with them, and in a sweep that stores it. Run it alone on the machine:
 
     .venv/bin/python benchmarks/small_runs.py [--runs 300] [--repeats 5]
 

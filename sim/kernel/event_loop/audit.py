@@ -13,14 +13,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sim.arrival_stream import Block
+from sim.kernel.event_loop.audit_by_sum import Since, by_sum_of_states, in_motion, is_there
 from sim.kernel.event_loop.buffers import CHUNK, NODES, is_twice, next_node
 from sim.kernel.event_loop.channels import sent_to
-from sim.kernel.event_loop.codes import BROADCAST, NONE, TUPLE
+from sim.kernel.event_loop.codes import BROADCAST, NONE
 from sim.kernel.event_loop.hash_tables import slot_of
 from sim.kernel.event_loop.instances import stored_at
 from sim.kernel.event_loop.trimming import restorable
 from sim.kernel.event_loop.windows import window_id
-from sim.kernel.tools.audit_sums import Applied, Coming, by_sum, expected
+from sim.kernel.tools.audit_sums import by_sum
 from sim.kernel.tools.cache import allocating, kernel
 from sim.kernel.tools.draws import child_id, output_count, output_key, source_id
 from sim.kernel.tools.pointer import State
@@ -71,18 +72,6 @@ class Saved(NamedTuple):
     twice: int
 
 
-class Since(NamedTuple):
-    """Where a part of a run begins that is audited by itself.
-
-    `coming` (n,): visits that were under way, in queues or in service. `base` (n_partitions,): applied tuples before.
-    `emitted` (n_sources,): tuples of each source before.
-    """
-
-    coming: np.ndarray
-    base: np.ndarray
-    emitted: np.ndarray
-
-
 def settle(
     state: State,
     streams: Callable[[], Sequence[Iterable[Block]]],
@@ -99,99 +88,19 @@ def settle(
     `unfinished` has by source the numbers of the roots that are not done, where there is an acker: what is missing of
     them will come again.
 
-    Where a host may fail every id is looked for. Where none can, only number and sum of the ids are known of each
-    operator, and that they are what follows from the sources is checked; raises RuntimeError if they are not, which
-    would be an error of the engine.
+    Where a host may fail, ids are looked for one by one unless their sums show that all were applied once
+    (`audit_by_sum`). Where none can, sums are all that is known; raises RuntimeError if they are not what follows from
+    the sources, which would be an error of the engine.
     """
     if state.ids["overdue"]:
         raise RuntimeError(f"{state.ids['overdue']} tuples were sent again whose ids had been forgotten")
     if not state.options["logs_ids"]:
         return by_sum(state)
     if not (carried or saved or unfinished is not None or state.options["marks_twice"]):
-        found = if_whole(state, since)
+        found = by_sum_of_states(state, since)
         if found is not None:
             return found
     return _by_id(state, streams(), carried, saved, unfinished, since)
-
-
-def if_whole(state: State, since: Since | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Return the same if sums show that nothing is lost or duplicated; None if they do not, whatever the cause.
-
-    Each group must have one instance, which is live. Then what follows from the sources is in the states, once, or on
-    its way: looking for each id takes five times as long.
-    """
-    operators = state.operators.shape[0]
-    applied = Applied(np.zeros(operators, np.int64), np.zeros(operators, np.uint64))
-    base = np.zeros(state.partitions.shape[0], np.int64) if since is None else since.base
-    if since is not None and (state.partitions["ticks"].any() or base.size != state.partitions.shape[0]):
-        return None
-    if not sum_up_states(state, base, applied.number, applied.total):
-        return None
-    left = Coming(*list_coming(state))
-    if since is None:
-        sums = expected(state, left)
-    else:
-        operator = state.partitions["operator"][since.coming["partition"]].astype(np.int64)
-        sums = expected(state, left, Coming(since.coming["id"], operator), since.emitted)
-    known = state.operators["reckoned"] != 0
-    if not sums.are(applied, known):
-        return None
-    nothing = np.zeros(operators, np.int64)
-    return np.where(known, applied.number, 0), nothing, nothing
-
-
-@kernel
-def sum_up_states(state: State, base: np.ndarray, count: np.ndarray, total: np.ndarray) -> bool:
-    """Add up all states but the first `base` (n_partitions,) of their tuples; False if that does not tell all."""
-    for partition in range(state.partitions.shape[0]):
-        u = state.partitions[partition]
-        is_owner = state.partitions[u.group].owner == partition
-        if not is_owner and u.retired:
-            continue
-        if not is_owner or not u.live or u.base < base[partition]:
-            return False
-        count[u.operator] += u.applied - base[partition]
-        total[u.operator] += u.forgotten
-        chunk, pos = u.log_first, u.base
-        while chunk != NONE:
-            found = np.uint64(0)
-            for k in range(min(CHUNK, u.applied - pos)):
-                found += state.log[chunk * CHUNK + k]
-            total[u.operator] += found
-            pos += CHUNK
-            chunk = state.log_next[chunk]
-    return True
-
-
-@allocating
-def list_coming(state: State) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ids (n,) of what is on its way, waits or is served, and the operators that they are for."""
-    room = 2 * state.visits.shape[0]
-    ids, operators, n = np.empty(room, np.uint64), np.empty(room, np.int64), 0
-    for visit in range(state.visits.shape[0]):
-        e = state.visits[visit]
-        if e.wire and state.tasks[e.task].alive and _is_there(state, e.partition):
-            ids[n], operators[n] = e.id, state.partitions[e.partition].operator
-            n += 1
-    for partition in range(state.partitions.shape[0]):
-        n = _list_chain(state, state.partitions[partition].held_head, ids, operators, n)
-    for task in range(state.cluster.tasks):
-        t = state.tasks[task]
-        for head in (t.front_head, t.queue_head, t.serving_head, t.unsent_head, t.back_head, t.side_head):
-            n = _list_chain(state, head, ids, operators, n)
-    return ids[:n], operators[:n]
-
-
-@kernel
-def _list_chain(state: State, head: int, ids: np.ndarray, operators: np.ndarray, n: int) -> int:
-    while head != NONE:
-        e = state.visits[head]
-        if e.kind == TUPLE and _is_there(state, e.partition):
-            ids[n] = e.id
-            operators[n] = state.partitions[e.partition].operator
-            n += 1
-        head = e.next
-    return n
 
 
 def _by_id(
@@ -212,6 +121,7 @@ def _by_id(
     in_parcel = np.zeros(state.partitions.shape[0], np.bool_)
     in_parcel[[one.partition for one in saved]] = True
     enter_final_state(state, table, in_parcel, duplicated, stack)
+    enter_carried(state, table, *in_motion(state))
     gone = forgotten(state)
     for one in saved:
         twice = one.twice + int(enter_saved(state, table, one.partition, one.ids))
@@ -273,9 +183,9 @@ def entries(state: State) -> int:
 def enter_final_state(
     state: State, table: np.ndarray, in_parcel: np.ndarray, duplicated: np.ndarray, stack: np.ndarray
 ) -> None:
-    """Note what is in the final state of each partition, and what is on its way; `duplicated` by operator.
+    """Note what is in the final state of each partition, and what one that is down will get.
 
-    But for partitions (n_partitions,) whose final state is in a parcel.
+    `duplicated` is by operator. But for partitions (n_partitions,) whose final state is in a parcel.
     """
     for partition in range(state.partitions.shape[0]):
         u = state.partitions[partition]
@@ -284,25 +194,12 @@ def enter_final_state(
             continue
         if not in_parcel[partition]:
             duplicated[u.operator] += _enter_log(state, table, partition)
-        _mark_chain(state, table, u.held_head)
         if is_owner and not u.live and state.options.keeps_outputs:
             _mark_replay(state, table, partition)
             for number in range(u.ticks_stored, u.ticks):
                 depth = _push_tick(state, stack, partition, number + 1)
                 for k in range(depth):
                     _mark_coming(state, table, state.partitions[np.int64(stack[k, 0])].owner, stack[k, 1])
-    for visit in range(state.visits.shape[0]):
-        e = state.visits[visit]
-        if e.wire and state.tasks[e.task].alive:
-            _mark_coming(state, table, e.partition, e.id)
-    for task in range(state.cluster.tasks):
-        t = state.tasks[task]
-        _mark_chain(state, table, t.front_head)
-        _mark_chain(state, table, t.queue_head)
-        _mark_chain(state, table, t.serving_head)
-        _mark_chain(state, table, t.unsent_head)
-        _mark_chain(state, table, t.back_head)
-        _mark_chain(state, table, t.side_head)
 
 
 @kernel
@@ -341,7 +238,7 @@ def enter_saved(state: State, table: np.ndarray, partition: int, ids: np.ndarray
 
 @kernel
 def enter_carried(state: State, table: np.ndarray, partitions: np.ndarray, ids: np.ndarray) -> None:
-    """Note tuples that are on their way in a parcel."""
+    """Note tuples that are on their way, to partitions (n,)."""
     for k in range(ids.shape[0]):
         _mark(table, state.partitions[partitions[k]].group, ids[k], _COMING)
 
@@ -384,24 +281,8 @@ def forgotten(state: State) -> np.ndarray:
 
 @kernel
 def _mark_coming(state: State, table: np.ndarray, partition: int, tuple_id: int) -> None:
-    if _is_there(state, partition):
+    if is_there(state, partition):
         _mark(table, state.partitions[partition].group, tuple_id, _COMING)
-
-
-@kernel
-def _is_there(state: State, partition: int) -> bool:
-    """Return whether an instance of a group is not over, or is the owner all the same."""
-    u = state.partitions[partition]
-    return not u.retired or state.partitions[u.group].owner == partition
-
-
-@kernel
-def _mark_chain(state: State, table: np.ndarray, head: int) -> None:
-    while head != NONE:
-        e = state.visits[head]
-        if e.kind == TUPLE:
-            _mark_coming(state, table, e.partition, e.id)
-        head = e.next
 
 
 @kernel

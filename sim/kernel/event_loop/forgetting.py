@@ -159,7 +159,7 @@ def _oldest_in_motion(state: State) -> int:
 
 @kernel
 def _oldest_root(state: State, source: int) -> int:
-    """Of the roots of a source whose last acks have not arrived before now."""
+    """Return the earliest creation time of the roots of a source whose last acks have not arrived before now."""
     oldest, root = _NEVER, state.pending[source].first
     while root != NONE:
         r = state.roots[root]
@@ -182,7 +182,7 @@ def _oldest_of(state: State, head: int) -> int:
 
 @kernel
 def _oldest_kept(state: State, partition: int) -> int:
-    """Of what the partition keeps, and what its checkpoints do."""
+    """Return the earliest creation time of what the partition keeps, also in its checkpoints."""
     oldest = _NEVER
     pair = state.partitions[partition].out_pair
     while pair != NONE:

@@ -176,7 +176,7 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Answers):
         self.state.clock["now"] = self._clock.now_ns()
 
     def _may_come_twice(self) -> None:
-        """A verb restores a state, or has something sent again: from now on tuples are found by their ids."""
+        """Find tuples by their ids: a verb restores a state, has something sent again, or changes instances."""
         pools.look_ids_up(self.state, self._clock.now_ns())
 
     def _room(self, need: int) -> None:

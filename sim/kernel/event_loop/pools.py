@@ -272,6 +272,7 @@ def look_ids_up(state: State, now_ns: int) -> None:
     if state.ids["clean"]:
         more_positions(state, int(buffers.positions_missing(state)))
         buffers.note_positions(state)
+        state.room["budget"] = 0  # it was counted with an empty table
         state.ids["settles"] = state.clock["serial"] + forgetting.looked_at(state) + state.log.shape[0]
 
 

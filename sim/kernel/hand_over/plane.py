@@ -19,6 +19,7 @@ from sim.control.assembly import PlaneFactory
 from sim.control.cluster import Cluster, RunPlan
 from sim.data_plane import DataPlane, Key, Listener, NotCovered, Plane
 from sim.kernel.event_loop import audit, channels, pools, rows
+from sim.kernel.event_loop.audit_by_sum import Since
 from sim.kernel.event_loop.codes import NONE
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.kernel.hand_over import to_loop, to_scan
@@ -245,7 +246,7 @@ class TwoKernels(CompiledPlane):
     def _settled(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return what was expected, lost and duplicated since the event loop has the run."""
         assert self._made is not None
-        begin = audit.Since(self._made.coming, self._made.base, self._made.emitted)
+        begin = Since(self._made.coming, self._made.base, self._made.emitted)
         return audit.settle(
             self.state,
             lambda: [one.start(n) for one, n in zip(self._reread, begin.emitted.tolist(), strict=True)],

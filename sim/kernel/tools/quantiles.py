@@ -6,8 +6,8 @@ polynomial goes through the inverse at Chebyshev's nodes. It is not equal to the
 middle between two nanoseconds is `UNSURE`, as are the far ends, and the inverse is asked: the rounding test of Ziv, as
 for exponential times (`draws`).
 
-What is left out of such an interpolation swings evenly between the nodes, so that its size shows at the ends and in
-the middle of a part, where it is measured. The margin is eight times that, and 2^-40 of the time for the last digits of
+What is left out of such an interpolation swings between the nodes, so that its size shows at both ends and in the
+middle of a part, where it is measured. The margin is eight times that, and 2^-40 of the time for the last digits of
 the inverse, the products and the rounding.
 """
 
@@ -59,7 +59,7 @@ def quantile_ns(state: State, first: Any, scale_ns: Any, u: Any) -> Any:
     )
     ns = value * scale_ns
     whole = (ns + _WHOLE) - _WHOLE
-    margin = c[place + 6] * scale_ns + ns * _LAST_DIGITS
+    margin = c[place + _DEGREE + 1] * scale_ns + ns * _LAST_DIGITS
     if not (0.0 < ns < _MOST) or not (abs(ns - whole) < 0.5 - margin):
         return np.int64(UNSURE)
     return max(np.int64(1), np.int64(whole))

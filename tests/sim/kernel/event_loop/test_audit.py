@@ -15,6 +15,7 @@ from models.scenario.scenario import Scenario
 from sim.control.assembly import Control
 from sim.control.cluster import RunPlan
 from sim.kernel.event_loop import audit
+from sim.kernel.event_loop.audit_by_sum import by_sum_of_states
 from sim.migration.protocols import PROTOCOLS
 
 S = 10**9
@@ -26,7 +27,7 @@ class Both(Forgetting):
     seen: Counter[str]
 
     def ledger(self) -> list[tuple[int, int, int, int]]:
-        by_sums = audit.if_whole(self.state)
+        by_sums = by_sum_of_states(self.state)
         by_id = audit._by_id(self.state, self._arrival_streams(), self._carried(), self._saved(), None, None)
         if by_sums is None:
             self.seen["not told"] += 1
@@ -92,9 +93,9 @@ def recovered(made: Scenario) -> Forgetting:
 def test_sums_count_ids_that_are_forgotten() -> None:
     plane = recovered(steady("8 s"))
     assert plane.state.partitions["base"].sum() > 1000
-    assert audit.if_whole(plane.state) is not None
+    assert by_sum_of_states(plane.state) is not None
     plane.state.partitions["forgotten"][plane.state.partitions["base"] > 0] = 0
-    assert audit.if_whole(plane.state) is None
+    assert by_sum_of_states(plane.state) is None
 
 
 def test_sums_do_not_hide_a_tuple_that_is_lost_or_another_in_its_place() -> None:
@@ -102,14 +103,14 @@ def test_sums_do_not_hide_a_tuple_that_is_lost_or_another_in_its_place() -> None
     u = plane.state.partitions[np.flatnonzero(plane.state.partitions["applied"] > plane.state.partitions["base"])[0]]
     first = int(u["log_first"]) * 32
     plane.state.log[first] += 1
-    assert audit.if_whole(plane.state) is None
+    assert by_sum_of_states(plane.state) is None
     plane.state.log[first] -= 1
-    assert audit.if_whole(plane.state) is not None
+    assert by_sum_of_states(plane.state) is not None
     u["applied"] -= 1
-    assert audit.if_whole(plane.state) is None
+    assert by_sum_of_states(plane.state) is None
 
 
 def test_sums_tell_nothing_where_a_key_group_is_down() -> None:
     plane = recovered(steady("3700 ms"))  # a host died a tenth of a second ago
     assert not plane.state.partitions["live"].all()
-    assert audit.if_whole(plane.state) is None
+    assert by_sum_of_states(plane.state) is None

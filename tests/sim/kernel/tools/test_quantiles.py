@@ -31,7 +31,7 @@ class Numbers(
     records={},
     type_name="tests.Numbers",
 ):
-    """What the function reads, numbers, and the times at them."""
+    """Hold what the function reads, numbers, and the times at them."""
 
 
 @kernel
