@@ -427,6 +427,40 @@ class ActionPlane(Plane, Protocol):
 
 
 @runtime_checkable
+class MovingPlane(ActionPlane, Protocol):
+    """A plane on which key groups move without a second instance: on its way a group is live nowhere.
+
+    Control *places* groups: what senders emit from then on goes to the next tasks of the groups, and waits there. When
+    all that was sent before has been served, which barriers tell, it *takes* their states out of a task, has a message
+    of that size sent, and *puts* them into their next task. No checkpoint and no ids are needed. All verbs raise
+    ValueError in a run that keeps ids, that has bounded queues or an acker, or through which event time passes.
+    """
+
+    def place(self, operator: int, senders: Collection[int], owners: Sequence[int]) -> None:
+        """Send what these tasks emit from now on for key group k of the operator to the task `owners[k]`.
+
+        `owners` (n_groups,) are live tasks of the operator. A group has one next task until it is put there: until
+        then senders may send to that task or to the one where it is. Raises ValueError if a task is another, or is
+        dead, and changes nothing then.
+        """
+
+    def take(self, partitions: Sequence[int]) -> Parcel:
+        """Take the states of live partitions out of their task, which is one, into a parcel; no time passes.
+
+        From now on they are live nowhere: nothing of them is processed, and no checkpoint is taken. A checkpoint that
+        was begun goes on. Raises ValueError unless all tasks upstream send their tuples to one next task, and nothing
+        for them is on its way to, waits at or is served by the task where they are.
+        """
+
+    def put(self, parcel: int, task: int) -> None:
+        """Make the key groups that were taken live at their next task, which has to be this one.
+
+        What waits there for them goes in front of the queue, group after group in the order of the parcel, each in
+        order of arrival. The cluster says already that they are there. Other parcels: see `ParcelPlane`.
+        """
+
+
+@runtime_checkable
 class ParcelPlane(InstancePlane, ActionPlane, Protocol):
     """A plane on which single tasks are killed, and on which state and tuples travel in parcels.
 
@@ -472,7 +506,8 @@ class ParcelPlane(InstancePlane, ActionPlane, Protocol):
     def discard(self, parcel: int) -> None:
         """Forget the parcel, if it was not forgotten before; the tuples of one that was never put are dropped.
 
-        Their rows in `dropped` have the reason `parcel` and the task from which they were captured.
+        Their rows in `dropped` have the reason `parcel` and the task from which they were captured. Raises ValueError
+        for key groups that were taken and not put: nothing else has their states.
         """
 
     def emit_again(self, partition: int, sequences: Sequence[int]) -> None:
@@ -537,5 +572,5 @@ class AckerPlane(InstancePlane, Protocol):
 
 
 @runtime_checkable
-class DataPlane(ParcelPlane, AckerPlane, TrimmingPlane, CountingPlane, SharedCpuPlane, Protocol):
+class DataPlane(ParcelPlane, MovingPlane, AckerPlane, TrimmingPlane, CountingPlane, SharedCpuPlane, Protocol):
     """A plane with all verbs, as the managers of a run need together."""

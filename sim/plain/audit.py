@@ -132,7 +132,7 @@ def _final_ids(
     partition: Partition, saved: Mapping[Partition, Checkpoint], trimming: TrimmingView | None
 ) -> Sequence[int]:
     """Return the ids in the state, or in the newest one from which a partition that is down can come back."""
-    if partition.live or partition.operator.is_sink:
+    if partition.live or partition.taken or partition.operator.is_sink:
         return partition.applied
     restored = trimming.state_to_restore(partition) if trimming else partition.checkpoint
     states = [state for state in (restored, saved.get(partition)) if state]
@@ -154,7 +154,7 @@ def _coming(plane: PlaneState) -> defaultdict[Partition, set[int]]:
             coming[output.receiver].add(output.row.id)
     for partition in _owners(plane):
         coming[partition].update(visit.row.id for visit in partition.held)
-        if not partition.live:
+        if not (partition.live or partition.taken):
             _will_be_replayed(plane, partition, coming)
     _in_parcels(plane, coming)
     for partition in plane.instances():

@@ -252,7 +252,8 @@ class Channels(PlaneState):
 
     def send_tuple(self, sender: Partition, receiver: Partition, row: Row) -> None:
         """Send a tuple; it takes a place at the task where the receiver is now."""
-        origin, task = sender.task, receiver.task
+        origin = sender.task
+        task = receiver.placed.get(origin.index, receiver.task)
         self.recorder.message(self.clock.now_ns(), "local" if origin.host is task.host else "data", 1, row.bytes)
         sender.sent_bytes += row.bytes if origin.host is not task.host else 0
         visit = Visit(row, receiver, origin, self.next_number(), replayed=False)

@@ -98,7 +98,7 @@ class CheckpointCoordinator:
         )
         rate = partition.operator.description.serialise_bytes_per_s
         writing_ns = 0 if rate is None else max(1, round(size * _NS / rate))
-        self._write(partition, writing_ns, lambda: self._ship(partition, checkpoint, incarnation, size, row))
+        self._write(partition, writing_ns, lambda: self._ship(partition, task, checkpoint, incarnation, size, row))
 
     def _write(self, partition: Partition, writing_ns: int, ship: Callable[[], None]) -> None:
         """Pause the task, have the snapshot written, by the task or beside it, and ship it."""
@@ -133,8 +133,10 @@ class CheckpointCoordinator:
                 return candidate
         return self.plane.listener.checkpoint_host(partition.number)
 
-    def _ship(self, partition: Partition, checkpoint: Checkpoint, incarnation: int, size: int, row: int) -> None:
-        task, clock = partition.task, self.plane.clock
+    def _ship(
+        self, partition: Partition, task: TaskView, checkpoint: Checkpoint, incarnation: int, size: int, row: int
+    ) -> None:
+        clock = self.plane.clock
         self.plane.recorder.message(clock.now_ns(), "checkpoint", 1, size)
         arrive = self._at_remote if checkpoint.host == REMOTE else self._stored
 

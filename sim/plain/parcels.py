@@ -1,10 +1,14 @@
-"""Verbs for whole dataflows: tasks that are killed, parcels of state and tuples, tuples that a source emits again."""
+"""Verbs for whole dataflows: tasks that are killed, parcels of state and tuples, tuples that a source emits again.
+
+And those with which key groups move without a second instance.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from models.records.tables import NEVER
+from sim.control.placing import check_moving, check_placement, check_taken, senders_to
 from sim.data_plane import Parcel
 from sim.plain.channels import Channels
 from sim.plain.partition import Captured, Contents, Visit
@@ -66,7 +70,11 @@ class Parcels(Channels):
 
     def put(self, parcel: int, task: int) -> None:
         """Install the states in the parcel, and put its tuples in front of the queue."""
-        contents, goal = self._contents(parcel), self._live_task(task)
+        contents = self._contents(parcel)
+        if contents.taken:
+            self._put_taken(parcel, contents, task)
+            return
+        goal = self._live_task(task)
         self._check_fits(contents, goal)
         contents.was_put = True
         for partition, saved in contents.states:
@@ -97,6 +105,8 @@ class Parcels(Channels):
 
     def discard(self, parcel: int) -> None:
         """Forget the parcel; tuples that were never put are lost."""
+        if parcel in self.parcels and self.parcels[parcel].taken:
+            raise ValueError("key groups that were taken have no other state: they have to be put")
         self._check_ids()
         contents = self.parcels.pop(parcel, None)
         if contents is None or contents.was_put:
@@ -126,8 +136,70 @@ class Parcels(Channels):
             raise ValueError(f"task {task} is dead")
         return self.tasks[task]
 
+    # -- key groups without a second instance
+
+    def place(self, operator: int, senders: Collection[int], owners: Sequence[int]) -> None:
+        """Send what these tasks emit for key group k of the operator to the task `owners[k]`."""
+        check_moving(self.plan)
+        check_placement(self.cluster, operator, [*senders], owners)
+        placed = [*zip(self.partitions[operator], (self.tasks[task] for task in owners), strict=True)]
+        for partition, task in placed:
+            if partition.taken and task is not partition.goal:
+                raise ValueError(f"{partition.name} was taken, and is on its way to another task")
+            if task is not partition.task and partition.goal not in (None, task):
+                raise ValueError(f"{partition.name} has another next task")
+        for partition, task in placed:
+            if senders and task is not partition.task:
+                partition.goal = task
+            for sender in senders:
+                if task is partition.task:
+                    partition.placed.pop(sender, None)
+                else:
+                    partition.placed[sender] = task
+
+    def take(self, partitions: Sequence[int]) -> Parcel:
+        """Take the states of these partitions out of their task."""
+        check_moving(self.plan)
+        check_taken(self.cluster, partitions)
+        taken = [self._numbered[partition] for partition in partitions]
+        if len({(one.task, one.goal) for one in taken}) > 1 or taken[0].goal is None:
+            raise ValueError("key groups in a parcel come from one task, and have one next task")
+        for one in taken:
+            if not one.live:
+                raise ValueError(f"{one.name} is live nowhere")
+            senders = senders_to(self.cluster, one.operator.index)
+            if any(one.placed.get(sender) is not one.goal for sender in senders):
+                raise ValueError(f"not all tasks upstream send to the next task of {one.name}")
+        self._check_served(taken)
+        for one in taken:
+            one.live, one.taken = False, True
+        made = self._new_parcel(Contents(taken=tuple(taken)))
+        size = sum(one.state_bytes() + one.kept_bytes() for one in taken)
+        return made._replace(bytes=size, partitions=tuple(partitions))
+
+    def _check_served(self, taken: Sequence[Partition]) -> None:
+        """Raise ValueError if something for these partitions is on its way to their task, or is there."""
+        task = self.tasks[taken[0].task.index]
+        lanes = (task.front, task.queue, task.serving, task.back, task.side)
+        here = [item for lane in lanes for item in lane] + [visit for visit, goal in self.wire.items() if goal is task]
+        if any(isinstance(item, Visit) and item.partition in taken for item in here):
+            raise ValueError("not all that was sent to the task of a key group has been served")
+
+    def _put_taken(self, parcel: int, contents: Contents, task: int) -> None:
+        """Make the key groups live, and let what waits for them go on."""
+        goal = contents.taken[0].goal
+        if goal is None or goal.index != task:
+            raise ValueError("key groups that were taken are put at their next task")
+        del self.parcels[parcel]
+        held = [visit for one in contents.taken for visit in one.held]
+        for one in contents.taken:
+            one.task, one.goal, one.live, one.taken, one.held = goal, None, True, False, []
+            one.placed.clear()  # a sender that is told nothing else sends to where it is
+        goal.put_in_front(held)
+        self.notice(self.tasks[task])
+        self.tell()
+
     def _contents(self, parcel: int) -> Contents:
-        self._check_ids()
         if parcel not in self.parcels:
             raise ValueError(f"there is no parcel {parcel}")
         return self.parcels[parcel]

@@ -337,6 +337,7 @@ class Contents:
     states: tuple[tuple[Partition, Checkpoint], ...] = ()
     tuples: tuple[Captured, ...] = ()
     was_put: bool = False
+    taken: tuple[Partition, ...] = ()  # key groups that are live nowhere
 
 
 class Partition:
@@ -351,6 +352,9 @@ class Partition:
         self.operator, self.index, self.number = operator, index, number
         self.task = task
         self.live = True
+        self.taken = False  # out of its task, with its state: it is live nowhere
+        self.goal: TaskView | None = None  # its next task, where tuples wait for it
+        self.placed: dict[int, TaskView] = {}  # task that sends -> task that it sends to, where that is not `task`
         self.muted = False
         self.group = self  # the partition that stands for all instances of the group
         self.owner = self  # of the group: the instance that owns it

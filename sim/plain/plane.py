@@ -288,7 +288,7 @@ class PlainPlane(Acks, Trims, Parcels, Actions, GroupInstances):
         held: dict[TaskView, int] = dict.fromkeys(self.tasks, 0)
         for partition in self._numbered:
             buffered[partition.task] += partition.kept_rows()
-            held[partition.task] += len(partition.held)
+            held[partition.goal or partition.task] += len(partition.held)
         return [
             (task.index, task.host.index, held[task] + task.waiting(), task.busy_ns, buffered[task])
             for task in self.tasks
@@ -345,7 +345,7 @@ class PlainPlane(Acks, Trims, Parcels, Actions, GroupInstances):
         """Return all rows so far, with tuples in service, in a queue, or held for a partition that is not live."""
         held: dict[TaskView, list[Visit]] = {task: [] for task in self.tasks}
         for partition in self._numbered:
-            held[partition.task] += partition.held
+            held[partition.goal or partition.task] += partition.held
         serving, waiting = [], []
         for task in self.tasks:
             here = task.operator.index, task.index

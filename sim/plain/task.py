@@ -223,7 +223,7 @@ class Task:
             self.plane.drop(item, self, "moved")
         elif self.holds(item):
             self.side.append(item)
-        elif not item.partition.live:
+        elif not item.partition.live or item.partition.goal is self:
             item.partition.held.append(item)
         elif self.plane.drops_duplicates and item.row.id in item.partition.position:
             # Recognising a duplicate may cost time; it then occupies the task as a service does.

@@ -22,6 +22,7 @@ VERBS = ("pause", "unpause", "hold", "unhold", "mute", "send", "barrier", "unali
 PACES = (*VERBS, "speed", "speed")
 MOVES = ("instance", "route", "own", "copy", "adopt", "retire", "checkpoint", "trim")
 DATAFLOWS = ("kill", "start", "bring", "bring", "snapshot", "snapshot", "capture", "put", "put", "discard", "again")
+MOVES_ALONE = ("relocate", "relocate", "relocate", "place", "take")
 ACKS = ("prepare", "commit", "commit", "rollback", "expire", "oldest")
 
 
@@ -42,15 +43,22 @@ class Scripted(Control):
         self.held: list[int] = []  # tasks at which a rule holds tuples that are to be captured
         self.killed: list[int] = []  # tasks that have no successor
         self.empty: list[tuple[int, int]] = []  # (partition, task) of successors that have no state
+        self.moving: dict[int, tuple[int, ...]] = {}  # token of the barriers, or of the message: key groups
+        self.goals: dict[int, int] = {}  # partition -> its next task
+        self.taken: dict[int, Parcel] = {}  # by the token of the message that they travel as
 
     def start(self) -> None:
         super().start()
         self.clock.process(self._script())
 
     def message(self, token: int, task: int) -> None:
+        if token in self.taken:
+            self._put_taken(self.taken.pop(token), task)
         self._note("message", token, task)
 
     def aligned(self, token: int, task: int) -> None:
+        if token in self.moving:
+            self._take(self.moving.pop(token), task)
         self._note("aligned", token, task)
 
     def _note(self, *what: Any) -> None:
@@ -124,6 +132,74 @@ class Scripted(Control):
             self._dataflow(verb, task)
         elif verb in ACKS and self.plan.acker:
             self._acks(verb, task)
+        elif verb in MOVES_ALONE:
+            self._relocation(verb)
+
+    def _relocation(self, verb: str) -> None:
+        """One of the verbs for key groups that move without a second instance; what the plane refuses is noted."""
+        draw, operators = self.draw, self.plan.operators
+        operator = draw.choice([one.index for one in operators if not one.is_source] or [0])
+        first, end = self.plan.first_partition[operator : operator + 2]
+        tasks = [task for task, one in enumerate(self.cluster.task_operator) if one == operator]
+        try:
+            if verb == "take":
+                chosen = draw.sample(range(first, end), draw.randint(1, min(3, end - first)))
+                self._take(tuple(chosen), self.cluster.partition_task[chosen[0]])
+                return
+            senders = [task for task in range(len(self.cluster.task_host)) if self._sends_to(task, operator)]
+            owners = self.cluster.partition_task[first:end]
+            if verb == "place":  # some senders alone, or what they cannot be told
+                some = draw.sample(senders, draw.randint(0, len(senders)))
+                anywhere = [draw.choice(tasks) if draw.random() < 0.2 else owner for owner in owners]
+                self._place(operator, some, anywhere)
+                return
+            task, goal = draw.choice(tasks), draw.choice(tasks)
+            chosen = [first + k for k, owner in enumerate(owners) if owner == task and draw.random() < 0.6]
+            if chosen and goal != task:
+                there = [goal if first + k in chosen else owner for k, owner in enumerate(owners)]
+                self._place(operator, senders, there)
+                self.sent += 1
+                self.moving[self.sent] = tuple(chosen)
+                self.plane.send_each([Mail(one, task, self.sent, True, 0, 0, len(senders)) for one in senders])
+        except ValueError as error:
+            self.told.append((self.clock.now_ns(), "refused", verb, type(error).__name__))
+
+    def _place(self, operator: int, senders: list[int], owners: list[int]) -> None:
+        self.plane.place(operator, senders, owners)
+        for partition, owner in enumerate(owners, self.plan.first_partition[operator]):
+            if senders and owner != self.cluster.partition_task[partition]:
+                self.goals[partition] = owner
+
+    def _sends_to(self, task: int, operator: int) -> bool:
+        edges = self.plan.operators[self.cluster.task_operator[task]].edges
+        return any(edge.down.index == operator for edge in edges)
+
+    def _take(self, partitions: tuple[int, ...], task: int) -> None:
+        """Take the key groups, and send them on their way."""
+        try:
+            parcel = self.plane.take(partitions)
+        except ValueError:
+            self.told.append((self.clock.now_ns(), "refused", "take"))
+            return
+        for partition in partitions:
+            self.cluster.set_live(partition, False)
+        self.told.append((self.clock.now_ns(), parcel))
+        goal = self.goals[partitions[0]]
+        self.sent += 1
+        self.taken[self.sent] = parcel
+        self.plane.send(task, goal, self.sent, self.draw.random() < 0.5, parcel.bytes, self._instant(5), 0)
+
+    def _put_taken(self, parcel: Parcel, task: int) -> None:
+        for wrong in self.draw.sample(range(len(self.cluster.task_host)), 1):
+            if wrong != task:
+                with suppress(ValueError):
+                    self.plane.put(parcel.number, wrong)
+                    raise AssertionError("put at a task where it does not belong")
+        for partition in parcel.partitions:
+            self.cluster.partition_task[partition] = task
+            self.cluster.set_live(partition, True)
+        self.plane.put(parcel.number, task)
+        self.told.append((self.clock.now_ns(), "put", parcel, task))
 
     def _acks(self, verb: str, task: int) -> None:
         """One of the verbs of an acker."""

@@ -77,7 +77,7 @@ def _lists(state: State) -> tuple[np.ndarray, np.ndarray]:
     for task in range(state.cluster.tasks):
         for k in range(many):
             u = state.partitions[holding[k]]
-            if u.task == task:
+            if (u.task if u.goal == NONE else u.goal) == task:
                 heads[n], tasks[n] = u.held_head, task
                 n += 1
         t = state.tasks[task]

@@ -116,9 +116,20 @@ def remote_departure(state: State, size: int) -> int:
 
 
 @inlined
+def _task_for(state: State, origin: int, receiver: int) -> int:
+    """Return the task to which another sends what is for a partition."""
+    if state.extended and state.options.placed and state.tasks[origin].routing != NONE:
+        placed = state.routing[state.tasks[origin].routing + receiver]
+        if placed != NONE:
+            return placed
+    return state.partitions[receiver].task
+
+
+@inlined
 def send(state: State, sender: int, receiver: int, tuple_id: int, created: int, key: int, size: int, node: int) -> None:
     """Send a tuple to a partition: at once inside a host, over the link of the sender's host otherwise."""
-    origin, task = state.partitions[sender].task, state.partitions[receiver].task
+    origin = state.partitions[sender].task
+    task = _task_for(state, origin, receiver)
     host = state.tasks[origin].host
     if host == state.tasks[task].host:  # no link: it arrives now, after what has been set for now before
         arrival = state.clock.now
@@ -166,7 +177,8 @@ def send_over(
     state: State, sender: int, receiver: int, tuple_id: int, created: int, key: int, size: int, node: int
 ) -> None:
     """The same where links may be shared evenly: when the tuple arrives is known once it has left."""
-    origin, task = state.partitions[sender].task, state.partitions[receiver].task
+    origin = state.partitions[sender].task
+    task = _task_for(state, origin, receiver)
     host = state.tasks[origin].host
     if not state.hosts[host].fair or host == state.tasks[task].host:
         send(state, sender, receiver, tuple_id, created, key, size, node)

@@ -92,6 +92,7 @@ TASK = in_lines(
         ("exceptions", "i8"),  # groups that have no voice here: what was heard of them is kept for each
         ("slot", "i4"),  # place among those that hear and speak
         ("first_here", "i4"),  # of its partitions that are not over, by number
+        ("routing", "i4"),  # `placing`: where its routing table begins, or NONE
         # `actions` and `rules`: what is beside the lanes
         ("paused_until", "i8"),  # 0: not paused, NONE: without an end
         ("side_n", "i8"),  # tuples
@@ -232,6 +233,8 @@ PARTITION = in_lines(
         # `instances`
         ("group", "i4"),  # record that stands for all instances of the group
         ("owner", "i4"),  # of the group: the instance that owns it
+        ("goal", "i4"),  # next task of the group, where tuples wait for it, or NONE
+        ("taken", "u1"),  # the state is out of its task: it is live nowhere
         ("routes", "i4"),  # targets (`partition`) of outputs of a task (`origin`), as rules
         ("adopted_from", "i4"),  # the partition whose first so many applied tuples it began with, or NONE
         ("adopted_count", "i8"),

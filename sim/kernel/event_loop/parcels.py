@@ -5,7 +5,7 @@ A part of the compiled plane. Parcels are rare, so their content is arrays that 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -34,6 +34,7 @@ from sim.kernel.event_loop.checkpoints import state_bytes
 from sim.kernel.event_loop.codes import DISCARDED, NONE
 from sim.kernel.event_loop.entities import SOURCE_ARRIVAL
 from sim.kernel.event_loop.hash_tables import KNOWN
+from sim.kernel.event_loop.moving import Moving
 from sim.kernel.event_loop.windows import NOTE
 from sim.kernel.tools.pointer import State
 
@@ -157,7 +158,7 @@ class _History:
         return self._arrivals
 
 
-class Parcels(ABC):
+class Parcels(Moving):
     """The verbs of `sim.data_plane.ParcelPlane`."""
 
     state: State
@@ -167,6 +168,7 @@ class Parcels(ABC):
 
     def __init__(self) -> None:
         """There is no parcel yet, and nothing was emitted again."""
+        super().__init__()
         self._parcels: dict[int, _Contents] = {}
         self._last_parcel = -1
         self._histories: list[_History] = []  # by source
@@ -234,12 +236,16 @@ class Parcels(ABC):
         return made
 
     def _new_parcel(self, contents: _Contents) -> Parcel:
-        self._last_parcel += 1
-        self._parcels[self._last_parcel] = contents
+        number = self._number()
+        self._parcels[number] = contents
         self._pin()
         origins = self.state.tasks["operator"][contents.tuples["origin"]]
         size = sum(saved.bytes for saved in contents.states) + int(self.state.operators["bytes"][origins].sum())
-        return Parcel(self._last_parcel, contents.tuples.size, size, contents.partitions)
+        return Parcel(number, contents.tuples.size, size, contents.partitions)
+
+    def _number(self) -> int:
+        self._last_parcel += 1
+        return self._last_parcel
 
     def _oldest(self) -> int:
         """Return the creation time before which nothing is anywhere that is not in all states already."""
@@ -252,6 +258,9 @@ class Parcels(ABC):
 
     def put(self, parcel: int, task: int) -> None:
         """States in the parcel become those of their partitions, and its tuples go in front of the queue."""
+        if parcel in self._taken:
+            self._put_taken(parcel, task)
+            return
         contents = self._contents(parcel)
         self._check_live(task)
         self._check_fits(contents, task)
@@ -284,6 +293,8 @@ class Parcels(ABC):
 
     def discard(self, parcel: int) -> None:
         """The parcel is forgotten; tuples that were never put are lost."""
+        if parcel in self._taken:
+            raise ValueError("key groups that were taken have no other state: they have to be put")
         self._check_ids()
         contents = self._parcels.pop(parcel, None)
         self._pin()

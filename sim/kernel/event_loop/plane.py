@@ -112,6 +112,7 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Answers):
             notices=np.zeros(64, np.int64),
             rules=np.zeros(0, RULE),
             timed=np.zeros(0, TIMED),
+            routing=np.zeros(0, np.int32),
             pending=setup.pending_records(sources.shape[0]),
             **pools.empty(),
             **rows.arrays(self._kept, operators.shape[0]),

@@ -218,7 +218,8 @@ def grown(state: State, tuples: int = 1) -> None:
         state.cell_index = index
 
 
-# What the plan fixes. The kernel only reads it; Python raises `paced` and `special` when a verb asks for more.
+# What the plan fixes. The kernel only reads it; Python raises `paced`, `special` and
+# `placed` when a verb asks for more.
 OPTIONS = np.dtype(
     [
         ("latency", "i8"),
@@ -239,6 +240,7 @@ OPTIONS = np.dtype(
         ("bounded", "u1"),  # a queue has a bound
         ("fair", "u1"),  # links are shared evenly
         ("special", "u1"),  # bounded queues, fair links, or partitions that are muted or have further instances
+        ("placed", "u1"),  # some task has been told to which tasks it sends
         ("counts_load", "u1"),  # what each partition does is counted
         ("acks", "u1"),  # there is an acker
         ("history", "i8"),  # outputs are kept for that time; 0: that is not what trims them
@@ -425,6 +427,7 @@ def partition_records(plan: RunPlan, cluster: Cluster) -> np.ndarray:
     partitions["live"] = 1
     partitions["first_key"] = _first_keys(plan, cluster)
     partitions["group"] = partitions["owner"] = np.arange(len(partitions))
+    partitions["goal"] = NONE
     partitions["routes"] = partitions["stored_from"] = partitions["adopted_from"] = NONE
     partitions["replayed_at"] = NONE
     partitions["epoch"] = 1

@@ -111,6 +111,7 @@ ROOMS = (
     ),
     Room("verbs", {"cluster": CLUSTER}, {"hosts": HOST}),
     Room("instances", arrays={"partitions": PARTITION}),
+    Room("placing", arrays={"routing": _i4}),  # by partition, for each task that was told where groups are
     Room("sharing", arrays={"services": SERVICE_SHARE}),
     Room(
         "fair_links",
@@ -210,6 +211,7 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
         "hash_tables",
         "heard",
         "loop",
+        "placing",
         "restoring",
         "tasks",
         "trimming",

@@ -229,13 +229,19 @@ def begin(state: State, visit: int, task: int) -> None:
 
 
 @inlined
+def _is_goal(state: State, partition: int, task: int) -> bool:
+    """Return whether tuples wait at the task for the partition, which is not there yet."""
+    return bool(state.options.placed and state.partitions[partition].goal == task)
+
+
+@inlined
 def is_plain(state: State, visit: int, task: int) -> bool:
     """Return True if the item whose turn has come takes the fast path: a tuple not held, dropped or a duplicate."""
     e = state.visits[visit]
     if e.kind != TUPLE or e.created < state.ids.oldest or (state.options.drops_duplicates and not state.ids.clean):
         return False
     u = state.partitions[e.partition]
-    if state.extended and (u.retired or state.tasks[task].rules != NONE):
+    if state.extended and (u.retired or state.tasks[task].rules != NONE or _is_goal(state, e.partition, task)):
         return False
     return bool(u.live)
 
@@ -283,7 +289,7 @@ def admit(state: State, visit: int, task: int) -> None:
         free_visit(state, visit)
     elif state.extended and t.rules != NONE and held_by_rule(state, visit, task):
         put_aside(state, visit, task)
-    elif not state.partitions[e.partition].live:
+    elif not state.partitions[e.partition].live or (state.extended and _is_goal(state, e.partition, task)):
         hold(state, visit)
     elif state.options.drops_duplicates and not state.ids.clean and position(state, e.partition, e.id) != NONE:
         if state.options.duplicate_ns > 0 and t.has_service:

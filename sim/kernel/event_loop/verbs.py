@@ -51,6 +51,7 @@ def add_task(state: State, task: int, operator: int, host: int, cores: int, idle
     t.places = state.operators[operator].buffer
     t.unsent_head = t.unsent_tail = t.waits_at = t.next_waiting = t.first_waiting = t.last_waiting = NONE
     t.next_end = NEVER_ENDS
+    t.routing = NONE
     state.cluster.threads += idle_threads
     c = state.cores[cores]
     t.place = task
@@ -452,7 +453,7 @@ def sample(state: State, rows: np.ndarray) -> int:
     for partition in range(state.partitions.shape[0]):
         u = state.partitions[partition]
         if u.task != NONE:
-            rows[u.task, 2] += u.held_n
+            rows[u.task if u.goal == NONE else u.goal, 2] += u.held_n
             rows[u.task, 4] += u.kept_rows
     n = 0
     for task in range(state.cluster.tasks):

@@ -1,0 +1,67 @@
+"""What has to hold where key groups move without a second instance: checks that both full planes share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from models.scenario.job import WindowState
+from sim.control.cluster import Cluster, RunPlan
+from sim.operator_plan import OperatorPlan
+
+
+def check_moving(plan: RunPlan) -> None:
+    """Raise ValueError if key groups cannot be taken out of their tasks in the run."""
+    found = (
+        "hosts may fail, or tuples have ids for other reasons" if plan.keeps_ids else None,
+        "queues are bounded" if plan.bounded else None,
+        "acks or time trim outputs" if plan.trimming or plan.history else None,
+        "event time passes through the job" if any(map(_has_event_time, plan.operators)) else None,
+    )
+    why = next((one for one in found if one), None)
+    if why is not None:
+        raise ValueError(f"key groups move without a second instance only elsewhere: {why}")
+
+
+def _has_event_time(operator: OperatorPlan) -> bool:
+    timed = operator.timed or operator.windows is not None or bool(operator.timer_ns)
+    return timed or isinstance(operator.description.state, WindowState)
+
+
+def check_placement(cluster: Cluster, operator: int, senders: Sequence[int], owners: Sequence[int]) -> None:
+    """Raise ValueError if these senders cannot be told that these tasks (n_groups,) own the operator's key groups."""
+    plans = cluster.plan.operators
+    if not 0 <= operator < len(plans) or plans[operator].is_source or plans[operator].is_sink:
+        raise ValueError("only key groups with a state are placed: not of a source or sink")
+    groups = plans[operator].description.groups
+    if len(owners) != groups:
+        raise ValueError(f"{plans[operator].name} has {groups} key groups, not {len(owners)}")
+    for task in {*owners}:
+        if not _is_live(cluster, task) or cluster.task_operator[task] != operator:
+            raise ValueError(f"task {task} is no live task of {plans[operator].name}")
+    for task in senders:
+        if task not in senders_to(cluster, operator):
+            raise ValueError(f"task {task} is no live task that sends to {plans[operator].name}")
+
+
+def _is_live(cluster: Cluster, task: int) -> bool:
+    return 0 <= task < len(cluster.task_alive) and cluster.task_alive[task]
+
+
+def senders_to(cluster: Cluster, operator: int) -> set[int]:
+    """Return the live tasks that send to an operator."""
+    plans = cluster.plan.operators
+    above = {one.index for one in plans if any(edge.down.index == operator for edge in one.edges)}
+    return {task for task, one in enumerate(cluster.task_operator) if one in above and cluster.task_alive[task]}
+
+
+def check_taken(cluster: Cluster, partitions: Sequence[int]) -> None:
+    """Raise ValueError if these partitions do not have states at one task."""
+    plans = cluster.plan.operators
+    if not partitions or len({*partitions}) < len(partitions):
+        raise ValueError("a parcel has at least one key group, and each of them once")
+    for partition in partitions:
+        if not 0 <= partition < cluster.plan.first_partition[-1]:
+            raise ValueError(f"there is no partition {partition}")
+        operator = plans[cluster.partition_operator[partition]]
+        if operator.is_source or operator.is_sink:
+            raise ValueError(f"{operator.name} is a source or sink, and has no state to be taken")

@@ -1,0 +1,104 @@
+"""The verbs for key groups that move without a second instance: a part of the compiled plane."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sim.control.placing import check_moving, check_placement, check_taken, senders_to
+from sim.data_plane import Parcel
+from sim.kernel.event_loop import placing
+from sim.kernel.event_loop.checkpoints import state_bytes
+from sim.kernel.event_loop.codes import NONE
+from sim.kernel.tools.pointer import State
+
+if TYPE_CHECKING:
+    from sim.control.cluster import Cluster, RunPlan
+
+
+class Moving(ABC):
+    """The verbs of `sim.data_plane.MovingPlane`; `put` is one of `Parcels`, which asks here first."""
+
+    state: State
+    _plan: RunPlan
+    _cluster: Cluster
+
+    def __init__(self) -> None:
+        """Nothing was taken yet."""
+        self._taken: dict[int, tuple[int, ...]] = {}  # partitions by parcel, until they are put
+
+    @abstractmethod
+    def _act(self) -> None:
+        """An action comes."""
+
+    @abstractmethod
+    def _room(self, need: int) -> None:
+        """Make room for so many sendings."""
+
+    @abstractmethod
+    def _tell(self) -> None:
+        """Tell the listener what came up."""
+
+    @abstractmethod
+    def _number(self) -> int:
+        """Return the number of a new parcel."""
+
+    def place(self, operator: int, senders: Collection[int], owners: Sequence[int]) -> None:
+        """Send what these tasks emit for key group k of the operator to the task `owners[k]`."""
+        check_moving(self._plan)
+        check_placement(self._cluster, operator, [*senders], owners)
+        state, tasks = self.state, np.array(owners, np.int64)
+        first = self._plan.first_partition[operator]
+        u = state.partitions[first : first + tasks.size]
+        if np.any((u["taken"] == 1) & (tasks != u["goal"])):
+            raise ValueError("a key group that was taken is on its way to another task")
+        if np.any((tasks != u["task"]) & (u["goal"] != NONE) & (tasks != u["goal"])):
+            raise ValueError("a key group has another next task")
+        self._act()
+        state.options["placed"] = 1
+        for sender in sorted(senders):
+            if state.tasks["routing"][sender] == NONE:
+                state.tasks["routing"][sender] = state.routing.size
+                state.routing = np.append(state.routing, np.full(len(state.partitions), NONE, np.int32))
+            placing.place(state, sender, first, tasks)
+
+    def take(self, partitions: Sequence[int]) -> Parcel:
+        """Take the states of these partitions out of their task."""
+        check_moving(self._plan)
+        check_taken(self._cluster, partitions)
+        state, numbers = self.state, np.array(partitions, np.int64)
+        u = state.partitions[numbers]
+        task, goal = int(u["task"][0]), int(u["goal"][0])
+        if goal == NONE or np.any((u["task"] != task) | (u["goal"] != goal)):
+            raise ValueError("key groups in a parcel come from one task, and have one next task")
+        if not u["live"].all():
+            raise ValueError("a key group that is live nowhere has no state at a task")
+        senders = np.array(sorted(senders_to(self._cluster, int(u["operator"][0]))), np.int64)
+        if not all(placing.all_send_to(state, partition, senders, goal) for partition in partitions):
+            raise ValueError("not all tasks upstream send to the next task of a key group")
+        marked = np.zeros(len(state.partitions), np.bool_)
+        marked[numbers] = True
+        if not placing.is_served(state, task, marked):
+            raise ValueError("not all that was sent to the task of a key group has been served")
+        self._act()
+        placing.take(state, numbers)
+        number = self._number()
+        self._taken[number] = tuple(partitions)
+        kept = int(u["kept_rows"].sum()) * int(state.operators["bytes"][u["operator"][0]])
+        size = kept + sum(int(state_bytes(state, partition)) for partition in partitions)
+        return Parcel(number, 0, size, tuple(partitions))
+
+    def _put_taken(self, parcel: int, task: int) -> None:
+        """Make the key groups that were taken live at their next task."""
+        numbers = np.array(self._taken[parcel], np.int64)
+        u = self.state.partitions[numbers]
+        if np.any(u["goal"] != task):
+            raise ValueError("key groups that were taken are put at their next task")
+        self._act()
+        self._room((int(self.state.options["fan_out"]) + 2) * (int(u["held_n"].sum()) + 2))
+        placing.put(self.state, numbers, task)
+        del self._taken[parcel]
+        self._tell()

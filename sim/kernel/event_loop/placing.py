@@ -1,0 +1,94 @@
+"""Key groups that move without a second instance: to which tasks senders send, and states that are live nowhere.
+
+A task that was told where groups are has a routing table: a row of `routing` from `tasks.routing` on, with a task for
+each partition, or NONE for the one where the partition is. Until a group is put at its next task (`goal`), what comes
+there for it is held.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sim.kernel.event_loop.codes import NONE, TUPLE
+from sim.kernel.event_loop.tasks import dispatch, note_idle, put_in_front
+from sim.kernel.tools.cache import kernel
+from sim.kernel.tools.pointer import State
+
+
+@kernel
+def place(state: State, sender: int, first: int, owners: np.ndarray) -> None:
+    """Send outputs of a task for the partitions from `first` on to these tasks (n,)."""
+    row = state.tasks[sender].routing
+    for k in range(owners.shape[0]):
+        u, task = state.partitions[first + k], owners[k]
+        if task == u.task:
+            state.routing[row + first + k] = NONE
+        else:
+            state.routing[row + first + k] = task
+            u.goal = task
+
+
+@kernel
+def all_send_to(state: State, partition: int, senders: np.ndarray, task: int) -> bool:
+    """Return whether all these tasks (n,) send what is for a partition to a task that is not its own."""
+    for k in range(senders.shape[0]):
+        row = state.tasks[senders[k]].routing
+        if row == NONE or state.routing[row + partition] != task:
+            return False
+    return True
+
+
+@kernel
+def is_served(state: State, task: int, marked: np.ndarray) -> bool:
+    """Return whether nothing for the marked (n_partitions,) is on its way to the task, or there."""
+    for visit in range(state.visits.shape[0]):
+        e = state.visits[visit]
+        if e.wire and e.task == task and marked[e.partition]:
+            return False
+    t = state.tasks[task]
+    for head in (t.front_head, t.queue_head, t.serving_head, t.back_head, t.side_head):
+        visit = head
+        while visit != NONE:
+            e = state.visits[visit]
+            if e.kind == TUPLE and marked[e.partition]:
+                return False
+            visit = e.next
+    return True
+
+
+@kernel
+def take(state: State, partitions: np.ndarray) -> None:
+    """These partitions (n,) are live nowhere."""
+    for k in range(partitions.shape[0]):
+        u = state.partitions[partitions[k]]
+        u.live = 0
+        u.taken = 1
+
+
+@kernel
+def put(state: State, partitions: np.ndarray, task: int) -> None:
+    """These partitions (n,) are live at the task, where they were expected, and what waits for them goes in front."""
+    for k in range(partitions.shape[0]):
+        u = state.partitions[partitions[k]]
+        u.task = task
+        u.goal = NONE
+        u.taken = 0
+        u.live = 1
+    # Those that stand in no table send to where a partition is.
+    for sender in range(state.cluster.tasks):
+        row = state.tasks[sender].routing
+        if row != NONE:
+            for k in range(partitions.shape[0]):
+                state.routing[row + partitions[k]] = NONE
+    for k in range(partitions.shape[0]):
+        u = state.partitions[partitions[k]]
+        held = u.held_head
+        u.held_head = u.held_tail = NONE
+        u.held_n = 0
+        while held != NONE:
+            following = state.visits[held].next
+            put_in_front(state, held, task)
+            held = following
+    if state.tasks[task].has_service:
+        dispatch(state, state.tasks[task].cores)
+    note_idle(state, task)
