@@ -278,5 +278,10 @@ class LoopState(State, arrays=ARRAYS, records=RECORDS, type_name="holdfast.LoopS
         self.extended = True
         self.layout = _EXTENDED
 
+    def narrow(self) -> None:
+        """What was more is over."""
+        self.extended = False
+        self.layout = type(self).layout
+
 
 _EXTENDED = LoopState.layout.variant("holdfast.ExtendedLoopState", extended=True)

@@ -22,6 +22,7 @@ from sim.kernel.event_loop import audit, channels, pools, rows
 from sim.kernel.event_loop.audit_by_sum import Since
 from sim.kernel.event_loop.codes import NONE
 from sim.kernel.event_loop.plane import CompiledPlane
+from sim.kernel.event_loop.setup import needs_more
 from sim.kernel.hand_over import to_loop, to_scan
 from sim.kernel.hand_over.reread import Reread
 from sim.kernel.hand_over.spells import spells
@@ -55,6 +56,7 @@ class TwoKernels(CompiledPlane):
         self._spells, self._patience_ns = [*turns], patience_ns
         self._next = 0  # spell
         self._try_ns = _FAR_NS
+        self._limit: Key | None = None  # of the last advance
         self._round: tuple[int, int, int] | None = None  # begin, next, and the number of that turn
         self._told: dict[tuple[int, str], list[int]] = {}  # messages of the scan
         scan = self._new_scan()
@@ -70,13 +72,20 @@ class TwoKernels(CompiledPlane):
 
     def _new_scan(self) -> ScanPlane:
         return ScanPlane(
-            self._plan, self._cluster, self._clock, self._listener, recording_=self._kept, streams=self._streams
+            self._plan,
+            self._cluster,
+            self._clock,
+            self._listener,
+            recording_=self._kept,
+            streams=self._streams,
+            counts_states=True,
         )
 
     # -- who has the run
 
     def advance(self, limit: Key) -> bool:
         """Do all that comes before `limit`; True if the listener was told something."""
+        self._limit = limit
         while True:
             if self._scan is not None:
                 begin = self._spells[self._next][0] if self._next < len(self._spells) else _FAR_NS
@@ -91,6 +100,17 @@ class TwoKernels(CompiledPlane):
                 if super().advance((self._try_ns, -1, 0)):
                     return True
                 self._to_scan(self._try_ns)
+
+    def _act_in_loop(self) -> None:
+        """Control acts now: the event loop takes the run over, and does what comes before control in this instant.
+
+        That is a turn of the round of checkpoints at the most.
+        """
+        if self._scan is None:
+            return
+        self._to_loop(self._clock.now_ns())
+        while self._limit is not None and super().advance(self._limit):
+            pass
 
     def _to_loop(self, at_ns: int) -> None:
         """The event loop takes the run over."""
@@ -144,6 +164,8 @@ class TwoKernels(CompiledPlane):
         number = to_scan.round_number(self.state)
         scan = self._new_scan()
         scan.plan_later(to_scan.fill(scan.state, rest))
+        if not needs_more(self._plan):
+            self.state.narrow()
         self._round = None
         if number != NONE:
             self._round = int(scan.state.round["begin"]), int(scan.state.round["next"]), number
@@ -216,8 +238,7 @@ class TwoKernels(CompiledPlane):
 
     def crash(self, host: int) -> None:
         """The host dies with its tasks and partitions."""
-        if self._scan is not None:
-            self._to_loop(self._clock.now_ns())
+        self._act_in_loop()
         self._check_covered(host)
         super().crash(host)
 
@@ -306,8 +327,7 @@ def _by_the_event_loop(name: str) -> Callable[..., Any]:
 
     @wraps(verb)
     def delegated(self: TwoKernels, *arguments: Any, **named: Any) -> Any:
-        if self._scan is not None:
-            self._to_loop(self._clock.now_ns())
+        self._act_in_loop()
         return verb(self, *arguments, **named)
 
     return delegated

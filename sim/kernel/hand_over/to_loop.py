@@ -84,9 +84,9 @@ class _Filling:
         self._empty()
         self._arrivals()
         visits = self._visits()
+        self._states()
         if self.saves:
             self._partitions()
-            self._keys()
             self._round(round_number)
         unknown = self._kept(visits) if self.keeps else np.zeros(0, np.int64)
         loop.visits = visits if visits.size else np.zeros(1, VISIT)[:0]
@@ -340,14 +340,19 @@ class _Filling:
 
     # -- checkpoints
 
-    def _partitions(self) -> None:
-        """Counts of the partitions, and their checkpoints."""
-        loop, saved = self.loop, self.scan.saved
-        own = loop.partitions[: self.partitions]
-        size = self.scan.operators["bytes"][own["operator"]]
+    def _states(self) -> None:
+        """What each partition has applied, and its keys."""
+        own, saved = self.loop.partitions[: self.partitions], self.scan.saved
         own["applied"] = own["base"] = saved["applied"]
         own["forgotten"] = 0
         own["keys"], own["touched"], own["epoch"] = saved["keys"], saved["touched"], _EPOCH
+        self._keys()
+
+    def _partitions(self) -> None:
+        """What the partitions keep, and their checkpoints."""
+        loop, saved = self.loop, self.scan.saved
+        own = loop.partitions[: self.partitions]
+        size = self.scan.operators["bytes"][own["operator"]]
         own["at_snapshot"], own["stored_count"] = saved["applied_then"], saved["applied_then"]
         own["trimmed"] = saved["trimmed"]
         if self.keeps:

@@ -11,7 +11,7 @@ import numpy as np
 from sim.clock import SERVICE
 from sim.control.cluster import Cluster, RunPlan
 from sim.data_plane import NO_HOST, REMOTE
-from sim.kernel.event_loop.codes import ARRIVE, AT_REMOTE, END, NONE, ROUND, SNAPSHOT, STORED, TRIM, TUPLE
+from sim.kernel.event_loop.codes import ARRIVE, AT_REMOTE, CREATE, END, NONE, ROUND, SNAPSHOT, STORED, TRIM, TUPLE
 from sim.kernel.event_loop.hash_tables import find_positions
 from sim.kernel.hand_over.lists import events_of, listed, nodes_of, runs
 from sim.kernel.scan import saving
@@ -23,6 +23,7 @@ from sim.kernel.scan.state import ScanState
 from sim.kernel.tools.pointer import State
 
 _ROOM = 4096  # tuples on their way to an operator
+_KNOWN_EVENTS = (ARRIVE, END, CREATE, ROUND, AT_REMOTE, STORED, TRIM)
 _TOUCHED, _KNOWN = 2, 1  # a key since the last snapshot, or before
 
 
@@ -36,13 +37,13 @@ class LoopAtRest:
         self.tasks, self.partitions = len(cluster.task_operator), len(cluster.partition_task)
         self.partition_task = np.array(cluster.partition_task, np.int64)
         self.task_host = np.array(cluster.task_host, np.int64)
-        self.hindrance = self._is_split_up() or self._is_mixed_up() or self._is_saved_elsewhere()
+        self.hindrance = (
+            self._is_split_up() or self._is_acted_upon() or self._is_mixed_up() or self._is_saved_elsewhere()
+        )
 
     def _is_split_up(self) -> str | None:
         """Return what of the cluster the scan does not know."""
         cluster, loop, plan = self.cluster, self.loop, self.plan
-        if getattr(loop, "extended", False):
-            return "a verb has asked for more than the scan can do"
         if self.partitions > plan.first_partition[-1]:
             return "key groups have further instances"
         if not (all(cluster.partition_live) and loop.partitions["live"][: self.partitions].all()):
@@ -61,6 +62,23 @@ class LoopAtRest:
         cores = np.array([group.cores for group in plan.host_groups])
         return "tasks share cores" if (shared & (threads > cores)).any() else None
 
+    def _is_acted_upon(self) -> str | None:
+        """Return what control has begun and not ended, or wants to be told."""
+        loop = self.loop
+        tasks, partitions = loop.tasks[: self.tasks], loop.partitions[: self.partitions]
+        self.events = events_of(loop)
+        found = (
+            ("a task is paused", tasks["paused_until"] != 0),
+            ("rules hold tuples", tasks["rules"] != NONE),
+            ("channels wait behind a barrier", (tasks["barriers"] != NONE) | (tasks["back_head"] != NONE)),
+            ("control wants to know when tasks are idle", tasks["watched"] == 1),
+            ("key groups have next tasks", partitions["goal"] != NONE),
+            ("partitions are muted, timed or announced", partitions[["muted", "measured", "announced"]]),
+            ("messages or actions are on their way", ~np.isin(self.events["kind"], _KNOWN_EVENTS)),
+            ("the pace of a host has changed", np.array([loop.options["paced"]])),
+        )
+        return next((why for why, there in found if _any(there)), None)
+
     # -- items
 
     def _is_mixed_up(self) -> str | None:
@@ -69,7 +87,6 @@ class LoopAtRest:
         visits = loop.visits
         if (loop.partitions["held_n"][: self.partitions] > 0).any():
             return "tuples are held"
-        self.events = events_of(loop)
         if (self.events["time"] < self.at_ns).any():
             raise RuntimeError("the event loop gives the run away before it has done what comes before that")
         come = self.events[self.events["kind"] == ARRIVE]["ref"]
@@ -168,8 +185,14 @@ class LoopAtRest:
         self.on_way = on_way[valid]
         snapshots = np.concatenate([self.serving, self.front])
         snapshots = snapshots[loop.visits["kind"][snapshots] == SNAPSHOT]
+        of_snapshot = loop.visits["id"][snapshots].astype(np.int64)
+        writer = np.concatenate([self.serving_task, self.front_task])[
+            loop.visits["kind"][np.concatenate([self.serving, self.front])] == SNAPSHOT
+        ]
+        if (writer != self.partition_task[t["partition"][of_snapshot]]).any():
+            return "a task writes a snapshot of a key group that has moved"
         shipped = self.on_way["ref"][self.on_way["kind"] != TRIM]
-        begun = np.concatenate([shipped, loop.visits["id"][snapshots].astype(np.int64)])
+        begun = np.concatenate([shipped, of_snapshot])
         if (t["incarnation"][begun] != u["incarnation"][t["partition"][begun]]).any():
             return "a snapshot of a partition that was lost is being written"
         if (chosen[t["partition"][begun]] != t["checkpoint_host"][begun]).any():
@@ -180,6 +203,11 @@ class LoopAtRest:
         saving_ = np.zeros(self.partitions, np.bool_)
         saving_[t["partition"][begun]] = True
         return None if np.array_equal(saving_, u["saving"] == 1) else "a checkpoint was lost on its way"
+
+
+def _any(there: np.ndarray) -> bool:
+    columns = [there[name] for name in there.dtype.names] if there.dtype.names else [there]
+    return any(bool(np.any(column)) for column in columns)
 
 
 FAR_NS = saving.FAR_NS
@@ -219,12 +247,12 @@ class _Filling:
         self._services()
         scan.operators["applied"], scan.operators["sum"] = loop.operators["applied"], loop.operators["sum"]
         self._audit()
+        self._states()
         if not self.rest.saves:
             return []
         unplanned = self._saved()
         if self.rest.keeps:
             self._log()
-        self._keys()
         self._happenings()
         return unplanned
 
@@ -345,16 +373,20 @@ class _Filling:
 
     # -- checkpoints
 
+    def _states(self) -> None:
+        u, saved = self.loop.partitions[: self.rest.partitions], self.scan.saved
+        for name in ("applied", "keys", "touched"):
+            saved[name] = u[name]
+        saved["epoch"] = saved["low"] = _TOUCHED
+        self._keys()
+
     def _saved(self) -> list[tuple[int, int]]:
         scan, loop, rest = self.scan, self.loop, self.rest
         u, saved = loop.partitions[: rest.partitions], scan.saved
         size = np.maximum(1, scan.operators["bytes"][u["operator"]])
-        for name in ("applied", "keys", "touched"):
-            saved[name] = u[name]
         saved["applied_then"] = u["at_snapshot"]
         saved["sent"] = u["kept_rows"]
         saved["sent_then"] = u["kept_rows"] - u["new_kept_bytes"] // size
-        saved["epoch"] = saved["low"] = _TOUCHED
         saved["on_its_way"] = u["saving"]
         saved["stored"] = (u["stored"] == 1) & (u["stored_checkpoint_host"] == rest.chosen)
         saved["checkpoint_host"] = np.where(rest.chosen == NO_ANSWER, NO_HOST, rest.chosen)

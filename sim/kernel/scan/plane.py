@@ -36,8 +36,12 @@ class ScanPlane:
         listener: Listener,
         recording_: recording.Kept | None = None,
         streams: list[ArrivalStream] | None = None,
+        counts_states: bool = False,
     ) -> None:
-        """`recording_` and `streams` are those of another plane that has had the run before."""
+        """`recording_` and `streams` are those of another plane that has had the run before.
+
+        With `counts_states` the sizes of states are known at any time, as they are where checkpoints are taken.
+        """
         self._plan, self._cluster, self._clock, self._listener = plan, cluster, clock, listener
         self._unplanned: list[
             tuple[int, int]
@@ -57,7 +61,7 @@ class ScanPlane:
             for partition, operator in enumerate(cluster.partition_operator)
             if plan.operators[operator].is_source
         ]
-        self.state: ScanState = setup.state(plan, cluster, block, self.recording)
+        self.state: ScanState = setup.state(plan, cluster, block, self.recording, counts_states)
         self._messages: dict[int, list[int]] = {}  # by second: local, data, local bytes, data bytes
         self._advance = entry(span.advance, self.state, 0)
         self._task_operator = np.array(cluster.task_operator, np.int64)

@@ -186,7 +186,7 @@ def complete(state: State, operator: int) -> bool:
     total = np.uint64(0)
     for k in range(n):
         total += state.done[k].id
-    if state.saves:
+    if state.saves or state.options.counts_states:
         for k in range(n):
             e = state.done[k]
             count_applied(state, e.partition, e.key, e.end)

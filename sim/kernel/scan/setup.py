@@ -24,8 +24,13 @@ _PIECES = 64, 4096, 2**16  # of queues: at first, then at the least, and up to w
 _SCRATCH = ("times", "ranks", "refs", "kept", "order", "spare")
 
 
-def state(plan: RunPlan, cluster: Cluster, block: int, recording: scan_recording.Kept) -> ScanState:
-    """Return the state at instant 0; `block` arrivals at a source are drawn at a time."""
+def state(
+    plan: RunPlan, cluster: Cluster, block: int, recording: scan_recording.Kept, counts_states: bool = False
+) -> ScanState:
+    """Return the state at instant 0; `block` arrivals at a source are drawn at a time.
+
+    With `counts_states` the sizes of states are known, too.
+    """
     operators = setup.operator_records(plan)
     edges, key_tables = setup.edge_records(plan)
     draws = setup.draw_records(plan)
@@ -86,13 +91,14 @@ def state(plan: RunPlan, cluster: Cluster, block: int, recording: scan_recording
         **scan_recording.arrays(recording),
         messages=np.zeros(_SECONDS, MESSAGES),
         message_rows=np.zeros(4 * _SECONDS, MESSAGES),
-        **(saving.arrays(plan, cluster) if saves else saving.empty()),
+        **(saving.arrays(plan, cluster) if saves or counts_states else saving.empty()),
     )
     shortest = max(1, min(plan.latency_ns, (_SECONDS - 2) * _SECOND))
     made.span["shortest"], made.span["length"] = shortest, max(1_000_000, shortest)
     made.span["aim"] = max(_AIM, 2 * len(servers))
     made.options["latency"], made.options["block"] = plan.latency_ns, block
     made.options["operators"], made.options["tasks"] = len(operators), len(servers)
+    made.options["counts_states"] = counts_states and not saves
     made.options["keeps_histograms"] = recording.detail == "histograms"
     if saves:
         made.save()

@@ -44,6 +44,7 @@ OPTIONS = np.dtype(
         ("keeps_histograms", "u1"),  # else a row of each service is kept, in the order in which they end
         ("keeps_outputs", "u1"),  # until receivers have saved them
         ("always_full", "u1"),  # checkpoints hold the whole state
+        ("counts_states", "u1"),  # the sizes of states are known, although no checkpoints are taken
         ("pools", "u1"),  # some tasks that outputs are kept for have several threads
     ],
     align=True,
