@@ -44,7 +44,13 @@ def scenario(rate_per_s: float, seconds: float, bins: int) -> Scenario:
     made: Scenario = scenario_from(
         {
             "duration": f"{seconds!r} s",
-            "workload": {"records": {"rate": f"{rate_per_s!r} /s", "tuple": "100 B", "keys": {"distribution": "uniform", "count": bins}}},
+            "workload": {
+                "records": {
+                    "rate": f"{rate_per_s!r} /s",
+                    "tuple": "100 B",
+                    "keys": {"distribution": "uniform", "count": bins},
+                }
+            },
             "operators": {
                 "records": {"kind": "source", "parallelism": TASKS},
                 "count": {
@@ -133,7 +139,7 @@ PLANES: dict[str, PlaneFactory] = {"both": in_turns, "loop": CompiledPlane, "sca
 
 
 def measured(plane: str, rate_per_s: float, seconds: float, bins: int, moved: int) -> dict[str, float]:
-    """Return CPU time [s] of a run, the share of its steps in the scan, memory [MiB], and how long the move took [s]."""
+    """Return CPU time [s] of a run, its share of steps in the scan, memory [MiB], and how long the move took [s]."""
     made = scenario(rate_per_s, seconds, bins)
     for duration_s in (min(seconds, 0.2), seconds):  # the first compiles
         made = made.model_copy(update={"duration_s": duration_s})

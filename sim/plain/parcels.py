@@ -11,7 +11,7 @@ from models.records.tables import NEVER
 from sim.control.placing import check_moving, check_placement, check_taken, senders_to
 from sim.data_plane import Parcel
 from sim.plain.channels import Channels
-from sim.plain.partition import Captured, Contents, Visit
+from sim.plain.partition import Captured, Contents, Partition, Visit
 from sim.plain.task import Task
 
 

@@ -75,7 +75,7 @@ class Moving(ABC):
         if goal == NONE or np.any((u["task"] != task) | (u["goal"] != goal)):
             raise ValueError("key groups in a parcel come from one task, and have one next task")
         if not u["live"].all():
-            raise ValueError("a key group that is live nowhere has no state at a task")
+            raise ValueError("a key group is live nowhere")
         senders = np.array(sorted(senders_to(self._cluster, int(u["operator"][0]))), np.int64)
         if not all(placing.all_send_to(state, partition, senders, goal) for partition in partitions):
             raise ValueError("not all tasks upstream send to the next task of a key group")
