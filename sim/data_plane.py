@@ -118,9 +118,6 @@ class Listener(Protocol):
     def checkpoint_host(self, partition: int) -> int:
         """Return a checkpoint host, or NO_HOST, for this partition, whose planned one cannot take the checkpoint."""
 
-    def at_rest(self) -> bool:
-        """Return whether no recovery is going on: control asks nothing of the plane until something happens."""
-
 
 @runtime_checkable
 class Plane(Protocol):

@@ -206,9 +206,6 @@ class Control:
     def checkpoint_host(self, partition: int) -> int:
         return self.checkpoint_hosts.choose(partition)
 
-    def at_rest(self) -> bool:
-        return not (self.managed and self.recoveries.busy)
-
     # -- processes
 
     def _start_checkpoints(self) -> None:

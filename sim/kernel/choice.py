@@ -17,7 +17,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from models.records.tables import BOTH, EVENT_LOOP, SCAN, Kernel
 from models.scenario.cluster import HostGroup
-from models.scenario.events import HostFailure
+from models.scenario.events import HostFailure, Rebalance
 from models.scenario.job import PerKeyState, WindowState
 from models.steady_state.estimate import detail_and_steps
 from models.units import to_ns
@@ -123,17 +123,24 @@ def kernel_for(plan: RunPlan) -> Kernel:
 
 
 def takes_turns(plan: RunPlan) -> bool:
-    """Return whether the scan has the run but for spells around failures.
+    """Return whether the scan has the run but for spells around failures and rebalances.
 
-    The scan could do the run if no host failed. What the event loop needs to know at a failure follows from checkpoints
-    that it has seen. A run of less than `WORTH` steps is over before the code of both kernels is compiled.
+    The scan could do the run if nothing happened. What the event loop needs to know then follows from checkpoints that
+    it has seen; without checkpoints no host may fail. A run of less than `WORTH` steps is over before the code of both
+    kernels is compiled.
     """
     scenario, tolerance = plan.scenario, plan.scenario.fault_tolerance
-    if tolerance.guarantee != "exactly-once":  # the ledger of a part does not know what was there twice before it
+    if tolerance.method == "none" and scenario.may_fail:
         return False
-    if not plan.keeps_ids or tolerance.method != "checkpoint" or scenario.has_replicas or scenario.failures is not None:
+    if (
+        tolerance.method != "none" and tolerance.guarantee != "exactly-once"
+    ):  # the ledger of a part does not know what was there twice before it
         return False
-    if scenario.detector.errs or not all(isinstance(event, HostFailure) for event in scenario.events.values()):
+    if not plan.keeps_ids or tolerance.method not in ("checkpoint", "none"):
+        return False
+    if scenario.has_replicas or scenario.failures is not None or scenario.waves.interval_s is not None:
+        return False
+    if scenario.detector.errs or not all(isinstance(one, (HostFailure, Rebalance)) for one in scenario.events.values()):
         return False
     threads = (one.description.threads for one in plan.operators if one.description.service is not None)
     if max(threads, default=1) > 1:

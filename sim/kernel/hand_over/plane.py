@@ -17,7 +17,7 @@ from models.units import to_ns
 from sim.clock import Clock, Process
 from sim.control.assembly import PlaneFactory
 from sim.control.cluster import Cluster, RunPlan
-from sim.data_plane import DataPlane, Key, Listener, NotCovered, Plane
+from sim.data_plane import DataPlane, Key, Listener, NotCovered, Parcel, Plane
 from sim.kernel.event_loop import audit, channels, pools, rows
 from sim.kernel.event_loop.audit_by_sum import Since
 from sim.kernel.event_loop.codes import NONE
@@ -144,8 +144,8 @@ class TwoKernels(CompiledPlane):
             self._next += 1
             if self._try_ns > at_ns:
                 return
-        if not self._listener.at_rest():
-            self._go_on(at_ns, "a recovery is not over")
+        if self._parcels:
+            self._go_on(at_ns, "there are parcels")
             return
         self.state.ids["settles"] = 0
         pools.settle(self.state)
@@ -242,13 +242,38 @@ class TwoKernels(CompiledPlane):
         self._check_covered(host)
         super().crash(host)
 
+    def kill(self, task: int) -> None:
+        """The task dies with its partitions, and its host goes on."""
+        self._act_in_loop()
+        self._check_ids_known()
+        super().kill(task)
+
+    def snapshot(self, partitions: Sequence[int]) -> Parcel:
+        """Copies of the states of these partitions, with the outputs that they keep, go into a parcel."""
+        self._act_in_loop()
+        self._check_ids_known()
+        return super().snapshot(partitions)
+
+    def install(self, partition: int) -> int:
+        """The state of the stored checkpoint becomes that of the partition."""
+        self._act_in_loop()
+        self._check_stored(np.array([partition], np.int64))
+        return super().install(partition)
+
     def _check_covered(self, host: int) -> None:
         """Raise NotCovered if something that is lost with the host comes back with what the scan did not keep."""
+        if self._made is None:
+            return
+        if self._clock.now_ns() - self._made.at_ns <= self._plan.latency_ns:
+            raise NotCovered("what the host had sent is lost in an order that nobody knows")
+        self._check_ids_known()
+        self._check_stored(np.array(self._cluster.partitions_on(host), np.int64))
+
+    def _check_ids_known(self) -> None:
+        """Raise NotCovered if outputs are kept, or are in a checkpoint, that were applied before the hand-over."""
         made, state = self._made, self.state
         if made is None:
             return
-        if self._clock.now_ns() - made.at_ns <= self._plan.latency_ns:
-            raise NotCovered("what the host had sent is lost in an order that nobody knows")
         pairs = state.pairs[: made.unknown.size]
         live = (pairs["live"] != NONE) & (pairs["live_seq"] < made.unknown)
         saved = [
@@ -257,10 +282,15 @@ class TwoKernels(CompiledPlane):
         ]
         if live.any() or saved[0].any() or saved[1].any():
             raise NotCovered("outputs are kept whose ids nobody knows")
+
+    def _check_stored(self, lost: np.ndarray) -> None:
+        """Raise NotCovered if the stored checkpoint of one of these partitions was taken before the hand-over."""
+        made, state = self._made, self.state
+        if made is None:
+            return
         rows = state.checkpoint_rows[made.rows : int(state.checkpointing["rows"])]
         rows = rows[rows["stored"] != NONE]
         since = np.array(self._plan.first_partition)[rows["operator"]] + rows["partition"]
-        lost = np.array(self._cluster.partitions_on(host), np.int64)
         if not np.isin(lost[state.partitions["stored"][lost] == 1], since).all():
             raise NotCovered("a checkpoint would be restored that was taken before")
 
@@ -271,6 +301,8 @@ class TwoKernels(CompiledPlane):
         return audit.settle(
             self.state,
             lambda: [one.start(n) for one, n in zip(self._reread, begin.emitted.tolist(), strict=True)],
+            self._carried(),
+            self._saved(),
             since=begin,
         )
 
@@ -340,5 +372,5 @@ def _verbs(interface: type) -> Iterator[str]:
 for _name in _verbs(DataPlane):
     if _name in ("samples", "buffers", "links", "lag"):
         setattr(TwoKernels, _name, _by_who_has_the_run(_name))
-    elif _name not in {*_verbs(Plane), "crash"}:
+    elif _name not in {*_verbs(Plane), "crash", "kill", "snapshot", "install"}:
         setattr(TwoKernels, _name, _by_the_event_loop(_name))

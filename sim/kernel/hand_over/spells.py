@@ -1,4 +1,4 @@
-"""When the event loop is to have a run: from before a failure, and when a host comes back.
+"""When the event loop is to have a run: from before a failure or a rebalance, and when a host comes back.
 
 That is known before the run: failures of hosts follow from their own generators, and not from tuples.
 """
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from models.scenario.cluster import ExponentialFailures, ScheduledFailures
-from models.scenario.events import HostFailure
+from models.scenario.events import HostFailure, Rebalance
 from models.steady_state.checkpoint_traffic import due_every_ns
 from models.units import to_ns
 from sim.control.cluster import RunPlan
@@ -60,7 +60,9 @@ def _failures(plan: RunPlan, duration_ns: int) -> Iterator[Failure]:
 
 
 def horizon_ns(plan: RunPlan, factor: float = 1.0) -> int:
-    """Return how long before a failure the event loop takes over."""
+    """Return how long before a failure or a rebalance the event loop takes over: until it knows all that is kept."""
+    if not plan.scenario.fault_tolerance.takes_checkpoints:
+        return 0
     return int(factor * (_INTERVALS * due_every_ns(plan.scenario) + _LATENCIES * plan.latency_ns)) + 1
 
 
@@ -72,6 +74,10 @@ def spells(plan: RunPlan, factor: float = 1.0) -> list[Spell]:
         if failure.back_ns is not None:
             # Before the instant: a checkpoint of that instant may come before the host is back, or behind that.
             found.append(Spell(max(0, failure.back_ns - 1), failure.back_ns))
+    for event in plan.scenario.events.values():
+        if isinstance(event, Rebalance):
+            at_ns = to_ns(event.at_s)
+            found.append(Spell(max(0, at_ns - horizon), at_ns))
     merged: list[Spell] = []
     for spell in sorted(found):
         if merged and spell.begin - merged[-1].end <= horizon:

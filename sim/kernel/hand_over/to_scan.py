@@ -50,14 +50,18 @@ class LoopAtRest:
             return "a partition is down"
         if cluster.trusted != cluster.host_alive:
             return "a failure is not detected"
-        threads = np.zeros(len(plan.host_groups), np.int64)
+        threads, senders = np.zeros(len(plan.host_groups), np.int64), [set[int]() for _ in plan.host_groups]
         for task, operator in enumerate(cluster.task_operator):
             described = plan.operators[operator].description
             if cluster.task_alive[task] and described.service is not None:
                 threads[cluster.task_host[task]] += described.threads
-            sends = cluster.task_alive[task] and not plan.operators[operator].is_sink
-            if sends and self.saves and plan.host_groups[cluster.task_host[task]].network_bytes_per_s is not None:
-                return "checkpoints are taken, and a link has a bandwidth"
+            limited = plan.host_groups[cluster.task_host[task]].network_bytes_per_s is not None
+            if cluster.task_alive[task] and limited and plan.operators[operator].edges:
+                senders[cluster.task_host[task]].add(operator)
+        if self.saves and any(senders):
+            return "checkpoints are taken, and a link has a bandwidth"
+        if max(map(len, senders)) > 1:
+            return "operators share a link"
         shared = np.array([group.cpu == "shared" for group in plan.host_groups])
         cores = np.array([group.cores for group in plan.host_groups])
         return "tasks share cores" if (shared & (threads > cores)).any() else None

@@ -20,14 +20,14 @@ from models.records.tables import BOTH, EVENT_LOOP
 from models.scenario.inputs import RunInputs
 from models.scenario.scenario import Scenario
 from models.units import to_ns
-from sim.control.assembly import Control, PlaneFactory
+from sim.control.assembly import PlaneFactory
 from sim.control.cluster import RunPlan
 from sim.data_plane import NotCovered
 from sim.engine import simulate
 from sim.kernel import choice
 from sim.kernel.choice import kernel_for
 from sim.kernel.event_loop.plane import CompiledPlane
-from sim.kernel.hand_over import to_loop
+from sim.kernel.hand_over import to_loop, to_scan
 from sim.kernel.hand_over.plane import TwoKernels
 from sim.kernel.hand_over.spells import failures, horizon_ns, spells
 from sim.kernel.scan.plane import ScanPlane
@@ -225,6 +225,16 @@ def test_long_runs_in_which_hosts_fail_are_made_in_turns() -> None:
     assert chosen(long_run(events={}, hosts=LARGE["hosts"] | law)) == BOTH
 
 
+MOVED = {"at": "300 s", "kind": "rebalance", "hosts": ["worker"]}
+MIGRATED = {"at": "300 s", "kind": "migrate", "operator": "one", "key_group": 0, "host": "worker-1"}
+UNSAVED = {"method": "none"}
+
+
+def test_long_runs_with_a_rebalance_are_made_in_turns() -> None:
+    assert chosen(long_run(events={"move": MOVED})) == BOTH
+    assert chosen(long_run(events={"move": MOVED}, fault_tolerance=UNSAVED)) == BOTH
+
+
 SHARING = {"worker": {"count": 8, "cpu": "processor-sharing", "cores": 2}, "edge": {"count": 3}}
 OFTEN = {"model": "schedule", "at": [f"{k} s" for k in range(1, 1200)], "repair": "1 s"}
 POOL = LARGE["operators"] | {"out": LARGE["operators"]["out"] | {"threads": 2, "service": KEYED["service"]}}
@@ -232,7 +242,9 @@ ALONE: dict[str, dict[str, Any]] = {
     "a short run": {"duration": "30 s", "events": {"boom": {"at": "9 s", "kind": "host-failure", "host": "worker-1"}}},
     "failures all the time": {"hosts": {"worker": {"count": 8, "failures": OFTEN}, "edge": {"count": 3}}},
     "shared cores": {"hosts": SHARING},
-    "no checkpoints": {"fault_tolerance": {"method": "none"}},
+    "no checkpoints": {"fault_tolerance": UNSAVED},
+    "periodic waves": {"events": {"move": MOVED}, "waves": {"interval": "30 s"}},
+    "a move of a key group": {"events": {"move": MIGRATED}},
     "at least once": {"fault_tolerance": LARGE["fault_tolerance"] | {"guarantee": "at-least-once"}},
     "at most once": {"fault_tolerance": LARGE["fault_tolerance"] | {"guarantee": "at-most-once"}},
     "late heartbeats": {"detector": {"heartbeat": "1 s", "timeout": "3 s", "loss": 0.01}},
@@ -299,8 +311,13 @@ def one_instant_early(to_scan: Callable[..., Any]) -> Callable[..., Any]:
     return lambda plane, at_ns: to_scan(plane, at_ns + 1)
 
 
-def before_all_has_caught_up(_: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda control: True
+def before_all_has_caught_up(hindrance: Callable[..., Any]) -> Callable[..., Any]:
+    """The scan gets the run although control has begun something that is not over, or wants to be told."""
+
+    def broken(rest: to_scan.LoopAtRest) -> None:
+        hindrance(rest)
+
+    return broken
 
 
 def never_uncovered(_: Callable[..., Any]) -> Callable[..., Any]:
@@ -310,7 +327,11 @@ def never_uncovered(_: Callable[..., Any]) -> Callable[..., Any]:
 BROKEN: dict[str, tuple[object, str, Callable[..., Any]]] = {
     "a task is forgotten": (to_loop, "fill", without_one_queue),
     "the event loop stops one instant early": (TwoKernels, "_to_scan", one_instant_early),
-    "the event loop stops before all has caught up": (Control, "at_rest", before_all_has_caught_up),
+    "the event loop stops before all has caught up": (
+        to_scan.LoopAtRest,
+        "_is_acted_upon",
+        before_all_has_caught_up,
+    ),
     "ids that are missing are not missed": (TwoKernels, "_check_covered", never_uncovered),
 }
 
