@@ -141,7 +141,7 @@ PLANES: dict[str, PlaneFactory] = {"both": in_turns, "loop": CompiledPlane, "sca
 def measured(plane: str, rate_per_s: float, seconds: float, bins: int, moved: int) -> dict[str, float]:
     """Return CPU time [s] of a run, its share of steps in the scan, memory [MiB], and how long the move took [s]."""
     made = scenario(rate_per_s, seconds, bins)
-    for duration_s in (min(seconds, 0.2), seconds):  # the first compiles
+    for duration_s in (min(seconds, 2.0), seconds):  # the first compiles
         made = made.model_copy(update={"duration_s": duration_s})
         at_ns = to_ns(duration_s) // 2
         control = Moving(RunPlan.of(made, RunInputs(), 0), PLANES[plane], at_ns, moved)

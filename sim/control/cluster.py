@@ -267,6 +267,21 @@ class Cluster:
         for task in tasks:
             self.task_alive[task] = False
 
+    def link_users(self) -> list[list[int]]:
+        """Return for each host the operators, rising, whose live tasks there send tuples to other hosts."""
+        plans, hosts_of = self.plan.operators, [set[int]() for _ in self.plan.operators]
+        for operator, host, alive in zip(self.task_operator, self.task_host, self.task_alive, strict=True):
+            if alive:
+                hosts_of[operator].add(host)
+        found: list[list[int]] = [[] for _ in self.host_tasks]
+        for plan in plans:
+            goals = {host for edge in plan.edges for host in hosts_of[edge.down.index]}
+            emits = plan.is_source or plan.description.selectivity > 0
+            for host in hosts_of[plan.index] if emits else ():
+                if goals - {host}:
+                    found[host].append(plan.index)
+        return found
+
     def partition_name(self, partition: int) -> str:
         """Return OPERATOR[index], the name of the partition in decisions."""
         return f"{self.plan.operators[self.partition_operator[partition]].name}[{self.partition_index[partition]}]"

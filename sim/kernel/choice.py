@@ -237,12 +237,9 @@ class _Run:
         return [self.plan.operators[self.cluster.task_operator[task]] for task in host.tasks]
 
     @cached_property
-    def hosts_of(self) -> list[set[int]]:
-        """Return the hosts of the tasks of each operator."""
-        found = [set[int]() for _ in self.plan.operators]
-        for operator, host in zip(self.cluster.task_operator, self.cluster.task_host, strict=True):
-            found[operator].add(host)
-        return found
+    def link_users(self) -> list[list[int]]:
+        """Return the operators that send over the link of each host."""
+        return self.cluster.link_users()
 
 
 def _when(condition: bool, words: str) -> str | None:
@@ -292,12 +289,7 @@ def _waits_for_cores(run: _Run, host: _Host) -> str | None:
 
 def _shares_its_link(run: _Run, host: _Host) -> str | None:
     """Several operators send over the link: what waits there comes from both."""
-    senders = [
-        operator.name
-        for operator in run.plan.operators
-        if host.number in run.hosts_of[operator.index]
-        and any(run.hosts_of[edge.down.index] - {host.number} for edge in operator.edges)
-    ]
+    senders = [run.plan.operators[operator].name for operator in run.link_users[host.number]]
     return _when(len(senders) > 1, f"{' and '.join(senders[:2])} share the link of {host.name}")
 
 

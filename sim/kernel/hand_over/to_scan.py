@@ -50,17 +50,16 @@ class LoopAtRest:
             return "a partition is down"
         if cluster.trusted != cluster.host_alive:
             return "a failure is not detected"
-        threads, senders = np.zeros(len(plan.host_groups), np.int64), [set[int]() for _ in plan.host_groups]
+        threads = np.zeros(len(plan.host_groups), np.int64)
         for task, operator in enumerate(cluster.task_operator):
             described = plan.operators[operator].description
             if cluster.task_alive[task] and described.service is not None:
                 threads[cluster.task_host[task]] += described.threads
-            limited = plan.host_groups[cluster.task_host[task]].network_bytes_per_s is not None
-            if cluster.task_alive[task] and limited and plan.operators[operator].edges:
-                senders[cluster.task_host[task]].add(operator)
-        if self.saves and any(senders):
-            return "checkpoints are taken, and a link has a bandwidth"
-        if max(map(len, senders)) > 1:
+            sends = cluster.task_alive[task] and not plan.operators[operator].is_sink
+            if sends and self.saves and plan.host_groups[cluster.task_host[task]].network_bytes_per_s is not None:
+                return "checkpoints are taken, and a link has a bandwidth"
+        users = zip(plan.host_groups, cluster.link_users(), strict=True)
+        if any(len(operators) > 1 for group, operators in users if group.network_bytes_per_s is not None):
             return "operators share a link"
         shared = np.array([group.cpu == "shared" for group in plan.host_groups])
         cores = np.array([group.cores for group in plan.host_groups])

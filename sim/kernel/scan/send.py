@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.kernel.event_loop.codes import BROADCAST, FORWARD, GROUPED, KEYED, SHUFFLE
+from sim.kernel.event_loop.codes import BROADCAST, FORWARD, GROUPED, KEYED, PER_KEY, PER_TUPLE, SHUFFLE
 from sim.kernel.scan.histograms import bin_arrivals, bin_delivered, bin_passed, bin_served
 from sim.kernel.scan.kept import count_applied, count_sent
 from sim.kernel.scan.rows import add_arrivals, add_done
@@ -186,7 +186,7 @@ def complete(state: State, operator: int) -> bool:
     total = np.uint64(0)
     for k in range(n):
         total += state.done[k].id
-    if state.saves or state.options.counts_states:
+    if state.saves or (state.options.counts_states and _grows(op.state_model)):
         for k in range(n):
             e = state.done[k]
             count_applied(state, e.partition, e.key, e.end)
@@ -205,6 +205,12 @@ def complete(state: State, operator: int) -> bool:
             _emit_one_by_one(state, operator, n)
     state.progress.done = 0
     return True
+
+
+@kernel
+def _grows(state_model: int) -> bool:
+    """Return whether the size of a state of this model depends on what was applied."""
+    return state_model in (PER_KEY, PER_TUPLE)
 
 
 @kernel
