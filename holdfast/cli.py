@@ -16,6 +16,9 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
+# Pydantic looks through all installed packages for plugins, which takes a fiftieth of a start; none concerns us.
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+
 import typer
 
 from holdfast import terminal

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from analysis.report.claims_sections import claims_table
 from analysis.runs.tables import checkpoints_of_operators
 from holdfast.terminal import table
 from models import display
 
 if TYPE_CHECKING:
-    from analysis.report.parts import ClaimRow
     from analysis.runs.run_summary import (
         Checkpoints,
         Elasticity,
@@ -177,21 +175,3 @@ def guarantee_line(summary: RunSummary) -> str:
         f"Tuples at the sinks: {counts.lost:,} lost, {counts.duplicated:,} duplicated; "
         f"in state: {counts.state_lost or 0:,} lost, {counts.state_duplicated or 0:,} duplicated."
     )
-
-
-def claims_tables(rows: Sequence[ClaimRow]) -> list[Table | str]:
-    """Return one table for each study, and a line for each claim that does not hold, with its tolerance and cause."""
-    shown: list[Table | str] = []
-    for study in dict.fromkeys(row.study for row in rows):
-        own = [row for row in rows if row.study == study]
-        shown.append(claims_table(own, study).brief)
-        for row in own:
-            if row.holds is False:
-                shown.append(f"{row.claim}: accepted: {row.tolerance}. Cause: {row.cause}.")
-            elif row.cause:
-                shown.append(f"{row.claim}: {row.cause}")
-        # Claims that were not tried count neither for nor against.
-        tried = [row for row in own if row.holds is not None]
-        held = sum(bool(row.holds) for row in tried)
-        shown.append(f"{held} of {len(tried)} claims that were tried hold; {len(own) - len(tried)} were not tried.")
-    return shown

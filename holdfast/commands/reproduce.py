@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from analysis.report import render_page
+from analysis.report.claims_sections import claims_table
 from holdfast import terminal
 from holdfast.commands.options import Master, On, OnWorkers, refuse_master
 from holdfast.progress import progress
-from holdfast.run_tables import claims_tables
 from scenarios.files.write_once import refuse_page, write_text
 from scenarios.pages.claims import claims_page
 from scenarios.pages.elastic_claims import skew_table
 from scenarios.studies.reproduce.claims import Outcome, tried
 from scenarios.studies.reproduce.tasks import TaskRunner
+
+if TYPE_CHECKING:
+    from analysis.report.parts import ClaimRow
+    from models.table import Table
 
 _CLAIM_FAILS = 4
 _ELASTIC = "elastic-upstream-backup"
@@ -61,3 +66,21 @@ def _write(path: Path, outcome: Outcome, command: str, force: bool) -> None:
     results = outcome.results
     page = claims_page(outcome.rows, results.get("selective-replication"), command, results.get(_ELASTIC))
     write_text(path, render_page(page), force=force)
+
+
+def claims_tables(rows: Sequence[ClaimRow]) -> list[Table | str]:
+    """Return one table for each study, and a line for each claim that does not hold, with its tolerance and cause."""
+    shown: list[Table | str] = []
+    for study in dict.fromkeys(row.study for row in rows):
+        own = [row for row in rows if row.study == study]
+        shown.append(claims_table(own, study).brief)
+        for row in own:
+            if row.holds is False:
+                shown.append(f"{row.claim}: accepted: {row.tolerance}. Cause: {row.cause}.")
+            elif row.cause:
+                shown.append(f"{row.claim}: {row.cause}")
+        # Claims that were not tried count neither for nor against.
+        tried = [row for row in own if row.holds is not None]
+        held = sum(bool(row.holds) for row in tried)
+        shown.append(f"{held} of {len(tried)} claims that were tried hold; {len(own) - len(tried)} were not tried.")
+    return shown

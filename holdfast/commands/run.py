@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from analysis.report import render_page
 from analysis.runs import tables
 from analysis.runs.elasticity import changes_of_hosts
 from analysis.runs.tables import target
@@ -21,13 +20,11 @@ from models.scenario.inputs import Engine, engine_of
 from models.scenario.rules import causes_of_backlog
 from models.steady_state.estimate import estimate
 from scenarios.files.scenario import LoadedScenario, moved, read_scenario, resolve, scenario_text
-from scenarios.pages.run import run_page
 from scenarios.runs.execute import COMPILING
 from scenarios.runs.first_run import Beside
 from scenarios.runs.inputs import inputs_of
 from scenarios.runs.run import RunResult
 from scenarios.runs.run import run as run_scenario
-from scenarios.runs.store import check_target, write_run
 
 if TYPE_CHECKING:
     from models.scenario.inputs import RunInputs
@@ -58,6 +55,8 @@ def run(
     chosen = engine_of(engine, "--engine")
     loaded = read_scenario(resolve(file), settings or [])
     if out is not None:
+        from scenarios.runs.store import check_target  # noqa: PLC0415 - as in `_write`
+
         # Before the simulation: nobody shall wait for an hour to be told that the directory is taken.
         check_target(out, force=force)
     if loaded.scenario.sweep:
@@ -133,6 +132,11 @@ def _command(file: str, settings: list[str], engine: Engine = "auto") -> str:
 
 
 def _write(out: Path, command: str, result: RunResult, loaded: LoadedScenario, *, force: bool, raw: bool) -> None:
+    # Without --out nothing is written: then what writes pages and Parquet, a fifth of the start, is not loaded.
+    from analysis.report import render_page  # noqa: PLC0415
+    from scenarios.pages.run import run_page  # noqa: PLC0415
+    from scenarios.runs.store import write_run  # noqa: PLC0415
+
     page = render_page(
         run_page(result, inputs_of(result.scenario, loaded.folder, checkpoint_hosts={}), command=command)
     )

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from holdfast import cli
-from holdfast.run_tables import claims_tables
+from holdfast.commands.reproduce import claims_tables
 from models.errors import InputError
 from scenarios.studies.reproduce import anti_correlated, replay
 from scenarios.studies.reproduce.airline import NODES, POLICIES, TRAINING, Training, Upkeep, experiment
