@@ -57,7 +57,7 @@ def senders_to(cluster: Cluster, operator: int) -> set[int]:
 def check_taken(cluster: Cluster, partitions: Sequence[int]) -> None:
     """Raise ValueError if these partitions do not have states at one task."""
     plans = cluster.plan.operators
-    if not partitions or len({*partitions}) < len(partitions):
+    if not len(partitions) or len({*partitions}) < len(partitions):
         raise ValueError("a parcel has at least one key group, and each of them once")
     for partition in partitions:
         if not 0 <= partition < cluster.plan.first_partition[-1]:

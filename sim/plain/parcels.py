@@ -149,7 +149,7 @@ class Parcels(Channels):
             if task is not partition.task and partition.goal not in (None, task):
                 raise ValueError(f"{partition.name} has another next task")
         for partition, task in placed:
-            if senders and task is not partition.task:
+            if len(senders) and task is not partition.task:
                 partition.goal = task
             for sender in senders:
                 if task is partition.task:

@@ -112,7 +112,7 @@ def test_nothing_is_changed_by_what_is_refused(control: Control) -> None:
         ("at least one", lambda: plane.take([])),
         ("source or sink", lambda: plane.take([0])),
         ("no partition 99", lambda: plane.take([99])),
-        ("parcel|no ids", lambda: plane.put(0, 3)),
+        ("there is no parcel", lambda: plane.put(0, 3)),
     ]
     for words, act in refused:
         with pytest.raises(ValueError, match=words):
@@ -151,7 +151,7 @@ def test_a_state_is_taken_when_all_senders_know_and_all_is_served(control: Contr
     for partition in parcel.partitions:
         control.cluster.partition_task[partition] = 3
     plane.put(parcel.number, 3)
-    with pytest.raises(ValueError, match=r"parcel|no ids"):
+    with pytest.raises(ValueError, match="there is no parcel"):
         plane.put(parcel.number, 3)
     control.run(1_000_000_000)
     found = records(control, 1_000_000_000)

@@ -370,7 +370,6 @@ class Parcels(Moving):
             raise ValueError(f"task {task} is dead")
 
     def _contents(self, parcel: int) -> _Contents:
-        self._check_ids()
         if parcel not in self._parcels:
             raise ValueError(f"there is no parcel {parcel}")
         return self._parcels[parcel]
