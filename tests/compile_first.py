@@ -20,6 +20,7 @@ from scenarios.files.scenario import path_of, read_scenario
 from scenarios.runs.run import run
 from sim.control.assembly import Control
 from sim.control.cluster import RunPlan
+from sim.data_plane import Mail
 from sim.kernel.hand_over.plane import TwoKernels
 
 SHORT, ONE, TWO_HOSTS = "duration=20 s", "replications=1", "hosts.worker.count=2"
@@ -52,7 +53,7 @@ RUNS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
 
 
 def move_alone() -> None:
-    """Move a key group by the verbs that no event of a scenario uses yet, while the kernels take turns."""
+    """Act by the verbs that no run above needs, among them those that move a key group, while the kernels take turns."""
     operator = {"kind": "aggregate", "inputs": {"src": "key"}, "parallelism": 2, "key_groups": 4}
     raw = {
         "duration": "100 ms",
@@ -70,6 +71,13 @@ def move_alone() -> None:
     )
     control.start()
     control.run(20_000_000)
+    control.plane.pause(1, None)
+    control.plane.unpause(1)
+    control.plane.hold(1, None, None)
+    control.plane.unhold(1, None)
+    control.plane.send_each([Mail(0, 1, 1, turn=True, channels=2)])
+    control.run(25_000_000)
+    control.plane.unalign(1)
     control.plane.place(1, [0], [2, 2, 2, 2])
     control.run(60_000_000)
     parcel = control.plane.take([1])
