@@ -53,7 +53,7 @@ RUNS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
 
 
 def move_alone() -> None:
-    """Act by the verbs that no run above needs, among them those that move a key group, while the kernels take turns."""
+    """Act by verbs that no run above needs, also those that move a key group, while the kernels take turns."""
     operator = {"kind": "aggregate", "inputs": {"src": "key"}, "parallelism": 2, "key_groups": 4}
     raw = {
         "duration": "100 ms",
