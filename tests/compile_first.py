@@ -27,6 +27,12 @@ SHORT, ONE, TWO_HOSTS = "duration=20 s", "replications=1", "hosts.worker.count=2
 CHECKPOINTS = 'fault_tolerance={ method = "checkpoint", interval = "1 s" }'
 HISTOGRAMS = 'recording.detail="histograms"'
 CRASH = 'events={ crash = { kind = "host-failure", at = "8 s", host = "worker-0", repair = "2 s" } }'
+SLOW, AT_MOST_ONCE = "workload.arrivals.rate=50 /s", 'fault_tolerance.guarantee="at-most-once"'
+STATE = (
+    'operators.server.state={ model = "per-key", bytes = "1 kB" }',
+    'operators.server.serialise="1 MB/s"',
+    'operators.server.deserialise="1 MB/s"',
+)
 EARLY = "events.move.at=40 s"
 RUNS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
     "extended": (
@@ -46,7 +52,8 @@ RUNS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
         EVENT_LOOP,
         (
             ("backlog", SHORT, ONE, HISTOGRAMS),  # the only one that needs no more than tuples and checkpoints
-            ("mm1", SHORT, ONE, TWO_HOSTS, "workload.arrivals.rate=50 /s", CHECKPOINTS, CRASH),
+            ("mm1", SHORT, ONE, TWO_HOSTS, SLOW, CHECKPOINTS, CRASH, *STATE),
+            ("mm1", SHORT, ONE, TWO_HOSTS, SLOW, CHECKPOINTS, CRASH, *STATE, AT_MOST_ONCE),
         ),
     ),
 }
@@ -75,7 +82,12 @@ def move_alone() -> None:
     control.plane.unpause(1)
     control.plane.hold(1, None, None)
     control.plane.unhold(1, None)
-    control.plane.send_each([Mail(0, 1, 1, turn=True, channels=2)])
+    control.plane.resume(0)
+    control.plane.trim(1, 0)
+    control.plane.send(0, 1, 1, turn=True, channels=3)
+    control.run(22_000_000)
+    control.plane.unalign(1)
+    control.plane.send_each([Mail(0, 1, 2, turn=True, channels=3)])
     control.run(25_000_000)
     control.plane.unalign(1)
     control.plane.place(1, [0], [2, 2, 2, 2])
