@@ -237,12 +237,15 @@ def test_long_runs_with_a_rebalance_are_made_in_turns() -> None:
 
 SHARING = {"worker": {"count": 8, "cpu": "processor-sharing", "cores": 2}, "edge": {"count": 3}}
 OFTEN = {"model": "schedule", "at": [f"{k} s" for k in range(1, 1200)], "repair": "1 s"}
+WINDOW = {"model": "window", "bytes": "100 B", "length": "300 ms"}
+OF_A_WINDOW = LARGE["operators"] | {"two": LARGE["operators"]["two"] | {"state": WINDOW}}
 POOL = LARGE["operators"] | {"out": LARGE["operators"]["out"] | {"threads": 2, "service": KEYED["service"]}}
 ALONE: dict[str, dict[str, Any]] = {
     "a short run": {"duration": "30 s", "events": {"boom": {"at": "9 s", "kind": "host-failure", "host": "worker-1"}}},
     "failures all the time": {"hosts": {"worker": {"count": 8, "failures": OFTEN}, "edge": {"count": 3}}},
     "shared cores": {"hosts": SHARING},
     "no checkpoints": {"fault_tolerance": UNSAVED},
+    "a rebalance of a window": {"events": {"move": MOVED}, "fault_tolerance": UNSAVED, "operators": OF_A_WINDOW},
     "periodic waves": {"events": {"move": MOVED}, "waves": {"interval": "30 s"}},
     "a move of a key group": {"events": {"move": MIGRATED}},
     "at least once": {"fault_tolerance": LARGE["fault_tolerance"] | {"guarantee": "at-least-once"}},
