@@ -1,4 +1,4 @@
-"""What has to hold where key groups move without a second instance: checks that both full planes share."""
+"""Check the arguments of verbs by which key groups move without a second instance, for both full planes."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ def check_placement(cluster: Cluster, operator: int, senders: Sequence[int], own
     for task in {*owners}:
         if not _is_live(cluster, task) or cluster.task_operator[task] != operator:
             raise ValueError(f"task {task} is no live task of {plans[operator].name}")
+    upstream = senders_to(cluster, operator)
     for task in senders:
-        if task not in senders_to(cluster, operator):
+        if task not in upstream:
             raise ValueError(f"task {task} is no live task that sends to {plans[operator].name}")
 
 

@@ -132,9 +132,8 @@ def takes_turns(plan: RunPlan) -> bool:
     scenario, tolerance = plan.scenario, plan.scenario.fault_tolerance
     if tolerance.method == "none" and scenario.may_fail:
         return False
-    if (
-        tolerance.method != "none" and tolerance.guarantee != "exactly-once"
-    ):  # the ledger of a part does not know what was there twice before it
+    # The ledger of a part does not know what was there twice before it.
+    if tolerance.method != "none" and tolerance.guarantee != "exactly-once":
         return False
     if not plan.keeps_ids or tolerance.method not in ("checkpoint", "none"):
         return False

@@ -18,7 +18,7 @@ from sim.kernel.tools.pointer import State
 
 
 class Since(NamedTuple):
-    """Where a part of a run begins that is audited by itself.
+    """Say where a part of a run begins that is audited by itself.
 
     `coming` (n,): visits that were under way, in queues or in service. `base` (n_partitions,): applied tuples before.
     `emitted` (n_sources,): tuples of each source before.

@@ -279,7 +279,7 @@ class LoopState(State, arrays=ARRAYS, records=RECORDS, type_name="holdfast.LoopS
         self.layout = _EXTENDED
 
     def narrow(self) -> None:
-        """What was more is over."""
+        """Go back to what is not extended: all that was more is over."""
         self.extended = False
         self.layout = type(self).layout
 

@@ -341,7 +341,7 @@ class _Filling:
     # -- checkpoints
 
     def _states(self) -> None:
-        """What each partition has applied, and its keys."""
+        """Fill in what each partition has applied, and its keys."""
         own, saved = self.loop.partitions[: self.partitions], self.scan.saved
         own["applied"] = own["base"] = saved["applied"]
         own["forgotten"] = 0
@@ -349,7 +349,7 @@ class _Filling:
         self._keys()
 
     def _partitions(self) -> None:
-        """What the partitions keep, and their checkpoints."""
+        """Fill in what the partitions keep, and their checkpoints."""
         loop, saved = self.loop, self.scan.saved
         own = loop.partitions[: self.partitions]
         size = self.scan.operators["bytes"][own["operator"]]
