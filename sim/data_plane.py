@@ -8,7 +8,7 @@ Verbs of control never undo anything. Events that they schedule for the current 
 message without latency) follow the usual order within an instant.
 
 `Plane` is what every plane does. Each further interface adds the verbs for one purpose, and `DataPlane` is all of them
-together; `sim.kernel.choice` says which run needs which. The event loop (`sim.kernel.event_loop`) and the plain plane
+together; `sim.kernel.needs` says which run needs which. The event loop (`sim.kernel.event_loop`) and the plain plane
 (`sim.plain`), its specification, do everything; the scan (`sim.kernel.scan`) is a `Plane`. All give equal rows
 (docs/reference/simulator.md).
 """
@@ -123,7 +123,7 @@ class Listener(Protocol):
 class Plane(Protocol):
     """Time, periodic checkpoints and records: all that a run needs if nothing fails and nothing moves.
 
-    Every plane does this. `sim.kernel.choice` says which runs need more.
+    Every plane does this. `sim.kernel.needs` says which runs need more.
     """
 
     def advance(self, limit: Key) -> bool:
@@ -250,7 +250,10 @@ class CheckpointPlane(Plane, Protocol):
 
 @runtime_checkable
 class RecoverablePlane(CheckpointPlane, IdlePlane, Protocol):
-    """A plane on which hosts die, and their state is restored elsewhere and replayed to."""
+    """A plane on which hosts die, and their state is restored elsewhere and replayed to.
+
+    `assign`, `install`, `open` and `release` raise ValueError in a run that keeps no ids (`RunPlan.keeps_ids`).
+    """
 
     def crash(self, host: int) -> None:
         """Kill the host: its tasks with queues and services, its unsent outputs, and the checkpoints it holds.
@@ -312,13 +315,13 @@ class InstancePlane(RecoverablePlane, Protocol):
     """A plane on which a key group may be at two tasks for a time: while it moves, or has a replica.
 
     A further *instance* is a partition with a number, task and state of its own. All verbs take it for a partition; the
-    one that is the owner stands for the group.
+    one that is the owner stands for the group. These verbs raise ValueError in a run that keeps no ids.
     """
 
     def add_instance(self, instance: int, partition: int, task: int) -> None:
         """Add an instance of the partition's group, which the cluster knows already: not live, without a state.
 
-        It holds arriving tuples until `open` and `release`. Raises ValueError for a source, or where no host may fail.
+        It holds arriving tuples until `open` and `release`. Raises ValueError for a source.
         """
 
     def route(self, sender: int, partition: int, targets: Sequence[int]) -> None:
@@ -430,27 +433,29 @@ class MovingPlane(ActionPlane, Protocol):
     Control *places* groups: what senders emit from then on goes to the next tasks of the groups, and waits there. When
     all that was sent before has been served, which barriers tell, it *takes* their states out of a task, has a message
     of that size sent, and *puts* them into their next task. No checkpoint and no ids are needed. All verbs raise
-    ValueError in a run that keeps ids, that has bounded queues or an acker, or through which event time passes.
+    ValueError in a run that keeps ids, that has bounded queues or an acker, or through which event time passes, and
+    TypeError for numbers that are not whole; what is refused changes nothing.
     """
 
     def place(self, operator: int, senders: Collection[int], owners: Sequence[int]) -> None:
         """Send what these tasks emit from now on for key group k of the operator to the task `owners[k]`.
 
-        `owners` (n_groups,) are live tasks of the operator. A group has one next task until it is put there: until
+        `owners` (n_groups,) are live tasks of the operator. A group has one next task until it is taken there: until
         then senders may send to that task or to the one where it is. Raises ValueError if a task is another, or is
-        dead, and changes nothing then.
+        dead.
         """
 
     def take(self, partitions: Sequence[int]) -> Parcel:
         """Take the states of live partitions out of their task, which is one, into a parcel; no time passes.
 
-        From now on they are live nowhere: nothing of them is processed, and no checkpoint is taken. A checkpoint that
-        was begun goes on. Raises ValueError unless all tasks upstream send their tuples to one next task, and nothing
-        for them is on its way to, waits at or is served by the task where they are.
+        From now on they are at their next task, to which all senders send, but not live: nothing of them is processed,
+        and no checkpoint is taken. A checkpoint that was begun goes on. Raises ValueError unless all tasks upstream
+        send their tuples to one next task, and nothing for them is on its way to, waits at or is served by the task
+        where they are.
         """
 
     def put(self, parcel: int, task: int) -> None:
-        """Make the key groups that were taken live at their next task, which has to be this one.
+        """Make the key groups that were taken live at this task, where they are now.
 
         What waits there for them goes in front of the queue, group after group in the order of the parcel, each in
         order of arrival. The cluster says already that they are there. Other parcels: see `ParcelPlane`.

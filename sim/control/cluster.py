@@ -50,6 +50,11 @@ class RunPlan:
     counts_load: bool  # whether the load of each key group is counted
     fair: bool  # whether links are shared evenly
 
+    def check_ids(self) -> None:
+        """Raise ValueError if the run keeps no ids, by which states and tuples that come back are known."""
+        if not self.keeps_ids:
+            raise ValueError("the run keeps no ids: no host may fail in it, and no key group has two instances")
+
     @cached_property
     def dataflow(self) -> nx.DiGraph[int]:
         """Return the graph of the operators by number."""

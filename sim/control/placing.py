@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from operator import index
 
 from models.scenario.job import WindowState
 from sim.control.cluster import Cluster, RunPlan
@@ -27,8 +28,15 @@ def _has_event_time(operator: OperatorPlan) -> bool:
     return timed or isinstance(operator.description.state, WindowState)
 
 
-def check_placement(cluster: Cluster, operator: int, senders: Sequence[int], owners: Sequence[int]) -> None:
-    """Raise ValueError if these senders cannot be told that these tasks (n_groups,) own the operator's key groups."""
+def check_placement(
+    cluster: Cluster, operator: int, senders: Iterable[int], owners: Iterable[int]
+) -> tuple[int, list[int], list[int]]:
+    """Return the arguments as whole numbers.
+
+    Raises ValueError if these senders cannot be told that these tasks (n_groups,) own the operator's key groups, and
+    TypeError for what is no whole number.
+    """
+    operator, senders, owners = index(operator), [*map(index, senders)], [*map(index, owners)]
     plans = cluster.plan.operators
     if not 0 <= operator < len(plans) or plans[operator].is_source or plans[operator].is_sink:
         raise ValueError("only key groups with a state are placed: not of a source or sink")
@@ -42,6 +50,7 @@ def check_placement(cluster: Cluster, operator: int, senders: Sequence[int], own
     for task in senders:
         if task not in upstream:
             raise ValueError(f"task {task} is no live task that sends to {plans[operator].name}")
+    return operator, senders, owners
 
 
 def _is_live(cluster: Cluster, task: int) -> bool:
@@ -55,10 +64,13 @@ def senders_to(cluster: Cluster, operator: int) -> set[int]:
     return {task for task, one in enumerate(cluster.task_operator) if one in above and cluster.task_alive[task]}
 
 
-def check_taken(cluster: Cluster, partitions: Sequence[int]) -> None:
-    """Raise ValueError if these partitions do not have states at one task."""
-    plans = cluster.plan.operators
-    if not len(partitions) or len({*partitions}) < len(partitions):
+def check_taken(cluster: Cluster, partitions: Iterable[int]) -> list[int]:
+    """Return the partitions as whole numbers.
+
+    Raises ValueError if they do not have states, and TypeError for what is no whole number.
+    """
+    partitions, plans = [*map(index, partitions)], cluster.plan.operators
+    if not partitions or len({*partitions}) < len(partitions):
         raise ValueError("a parcel has at least one key group, and each of them once")
     for partition in partitions:
         if not 0 <= partition < cluster.plan.first_partition[-1]:
@@ -66,3 +78,4 @@ def check_taken(cluster: Cluster, partitions: Sequence[int]) -> None:
         operator = plans[cluster.partition_operator[partition]]
         if operator.is_source or operator.is_sink:
             raise ValueError(f"{operator.name} is a source or sink, and has no state to be taken")
+    return partitions

@@ -313,8 +313,7 @@ class Rebalances(PlanKind[RebalanceRequest]):
         """
         if protocol not in self.protocols:
             raise ValueError(f"{protocol} is no protocol for whole dataflows")
-        if not self.state.plan.keeps_ids:
-            raise ValueError("the run keeps no ids: no host may fail in it")
+        self.state.plan.check_ids()
         if not self.protocols[protocol].saves and self.state.plan.scenario.waves.interval_s is None:
             raise ValueError("the run has no periodic waves, which bring states back")
         territory, now = _whole(len(self.state.plan.operators)), self.state.clock.now_ns()

@@ -21,6 +21,7 @@ class GroupInstances(Channels):
 
     def add_instance(self, instance: int, partition: int, task: int) -> None:
         """Add an instance of the partition's group: not live, without a state."""
+        self.plan.check_ids()
         group = self._numbered[partition].group
         made = Partition(group.operator, group.index, instance, self.tasks[task])
         made.live, made.group = False, group
@@ -30,6 +31,7 @@ class GroupInstances(Channels):
 
     def route(self, sender: int, partition: int, targets: Sequence[int]) -> None:
         """Send outputs of this task for the group to these instances, or to its owner."""
+        self.plan.check_ids()
         group = self._numbered[partition].group
         group.routes.pop(sender, None)
         if targets:
@@ -38,12 +40,14 @@ class GroupInstances(Channels):
 
     def own(self, instance: int) -> None:
         """Make the instance the owner of its group."""
+        self.plan.check_ids()
         owner = self._numbered[instance]
         owner.group.owner = owner
         owner.owned_at = self._sendings
 
     def copy_kept(self, sender: int, receiver: int, other: int) -> None:
         """Keep the outputs for one receiver for another one as well."""
+        self.plan.check_ids()
         keeper, one, another = self._numbered[sender], self._numbered[receiver], self._numbered[other]
         before = len(keeper.kept.get(another, ()))
         for row in list(keeper.kept.get(one, ())):
@@ -53,6 +57,7 @@ class GroupInstances(Channels):
 
     def adopt(self, instance: int, partition: int) -> None:
         """Make the stored checkpoint of the partition that of a new instance, too, and its state."""
+        self.plan.check_ids()
         new, old = self._numbered[instance], self._numbered[partition]
         source = old.checkpoint or new.checkpoint
         if source:
@@ -70,6 +75,7 @@ class GroupInstances(Channels):
 
     def hand_down(self, instance: int, successor: int) -> bool:
         """Make the state of an instance the stored checkpoint of another one, held by its host."""
+        self.plan.check_ids()
         old, new = self._numbered[instance], self._numbered[successor]
         # A newer checkpoint of the successor itself must not be replaced by an older state.
         if not old.live or new.saved:
@@ -113,6 +119,7 @@ class GroupInstances(Channels):
 
     def retire(self, partition: int) -> None:
         """End the instance: it is not live, keeps nothing, and nothing is kept for it."""
+        self.plan.check_ids()
         old = self._numbered[partition]
         old.live = old.saving = old.announced = False
         old.retired = True
@@ -197,6 +204,7 @@ class Actions(Channels):
 
     def mute(self, partition: int, muted: bool) -> None:
         """Let the partition apply tuples and emit nothing, or end that."""
+        self.plan.check_ids()
         self._numbered[partition].muted = muted
         # Watermarks that left while it was silent promise nothing about its own outputs.
         if not muted:

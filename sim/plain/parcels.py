@@ -37,7 +37,7 @@ class Parcels(Channels):
 
     def snapshot(self, partitions: Sequence[int]) -> Parcel:
         """Put copies of the states of these partitions into a parcel."""
-        self._check_ids()
+        self.plan.check_ids()
         known = all(0 <= partition < len(self._numbered) for partition in partitions)
         saved = [self._numbered[partition] for partition in partitions] if known else []
         if not known or any(not one.live or one.operator.is_source or one.operator.is_sink for one in saved):
@@ -107,7 +107,7 @@ class Parcels(Channels):
         """Forget the parcel; tuples that were never put are lost."""
         if parcel in self.parcels and self.parcels[parcel].taken:
             raise ValueError("key groups that were taken have no other state: they have to be put")
-        self._check_ids()
+        self.plan.check_ids()
         contents = self.parcels.pop(parcel, None)
         if contents is None or contents.was_put:
             return
@@ -118,7 +118,7 @@ class Parcels(Channels):
 
     def emit_again(self, partition: int, sequences: Sequence[int]) -> None:
         """Let a source emit the tuples with these numbers again, before those that wait."""
-        self._check_ids()
+        self.plan.check_ids()
         if self.acker:
             raise ValueError("with an acker a source emits the roots again that have failed, and no others")
         source = next((one for one in self.sources if one.partition.number == partition), None)
@@ -131,7 +131,7 @@ class Parcels(Channels):
         self.tell()
 
     def _live_task(self, task: int) -> Task:
-        self._check_ids()
+        self.plan.check_ids()
         if not 0 <= task < len(self.tasks) or not self.tasks[task].alive:
             raise ValueError(f"task {task} is dead")
         return self.tasks[task]
@@ -141,38 +141,41 @@ class Parcels(Channels):
     def place(self, operator: int, senders: Collection[int], owners: Sequence[int]) -> None:
         """Send what these tasks emit for key group k of the operator to the task `owners[k]`."""
         check_moving(self.plan)
-        check_placement(self.cluster, operator, [*senders], owners)
+        operator, senders, owners = check_placement(self.cluster, operator, senders, owners)
         placed = [*zip(self.partitions[operator], (self.tasks[task] for task in owners), strict=True)]
         for partition, task in placed:
-            if partition.taken and task is not partition.goal:
+            if partition.taken and task is not partition.task:
                 raise ValueError(f"{partition.name} was taken, and is on its way to another task")
             if task is not partition.task and partition.goal not in (None, task):
                 raise ValueError(f"{partition.name} has another next task")
         for partition, task in placed:
-            if len(senders) and task is not partition.task:
+            if senders and task is not partition.task:
                 partition.goal = task
             for sender in senders:
                 if task is partition.task:
-                    partition.placed.pop(sender, None)
+                    partition.placed.pop(sender, None)  # the goal stays: something may be on its way there
                 else:
                     partition.placed[sender] = task
 
     def take(self, partitions: Sequence[int]) -> Parcel:
         """Take the states of these partitions out of their task."""
         check_moving(self.plan)
-        check_taken(self.cluster, partitions)
+        partitions = check_taken(self.cluster, partitions)
         taken = [self._numbered[partition] for partition in partitions]
-        if len({(one.task, one.goal) for one in taken}) > 1 or taken[0].goal is None:
-            raise ValueError("key groups in a parcel come from one task, and have one next task")
         for one in taken:
             if not one.live:
                 raise ValueError(f"{one.name} is live nowhere")
+        goal = taken[0].goal
+        if goal is None or len({(one.task, one.goal) for one in taken}) > 1:
+            raise ValueError("key groups in a parcel come from one task, and have one next task")
+        for one in taken:
             senders = senders_to(self.cluster, one.operator.index)
-            if any(one.placed.get(sender) is not one.goal for sender in senders):
+            if any(one.placed.get(sender) is not goal for sender in senders):
                 raise ValueError(f"not all tasks upstream send to the next task of {one.name}")
         self._check_served(taken)
         for one in taken:
-            one.live, one.taken = False, True
+            one.task, one.goal, one.live, one.taken = goal, None, False, True
+            one.placed.clear()  # a sender that is told nothing else sends to where it is
         made = self._new_parcel(Contents(taken=tuple(taken)))
         size = sum(one.state_bytes() + one.kept_bytes() for one in taken)
         return made._replace(bytes=size, partitions=tuple(partitions))
@@ -187,23 +190,18 @@ class Parcels(Channels):
 
     def _put_taken(self, parcel: int, contents: Contents, task: int) -> None:
         """Make the key groups live, and let what waits for them go on."""
-        goal = contents.taken[0].goal
-        if goal is None or goal.index != task:
+        goal = contents.taken[0].task
+        if goal.index != task:
             raise ValueError("key groups that were taken are put at their next task")
         del self.parcels[parcel]
         held = [visit for one in contents.taken for visit in one.held]
         for one in contents.taken:
-            one.task, one.goal, one.live, one.taken, one.held = goal, None, True, False, []
-            one.placed.clear()  # a sender that is told nothing else sends to where it is
+            one.live, one.taken, one.held = True, False, []
         goal.put_in_front(held)
-        self.notice(self.tasks[task])
+        self.notice(self.tasks[goal.index])
         self.tell()
 
     def _contents(self, parcel: int) -> Contents:
         if parcel not in self.parcels:
             raise ValueError(f"there is no parcel {parcel}")
         return self.parcels[parcel]
-
-    def _check_ids(self) -> None:
-        if not self.plan.keeps_ids:
-            raise ValueError("the run keeps no ids: no host may fail in it")

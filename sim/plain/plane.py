@@ -130,6 +130,7 @@ class PlainPlane(Acks, Trims, Parcels, Actions, GroupInstances):
 
     def assign(self, partition: int, task: int) -> None:
         """Put the partition at that task from now on."""
+        self.plan.check_ids()
         self._numbered[partition].assign(self.tasks[task])
         self._numbered[partition].assigned_at = self._sendings
         if self.trimming:
@@ -140,6 +141,7 @@ class PlainPlane(Acks, Trims, Parcels, Actions, GroupInstances):
 
         Returns how many tuples are missing that upstream may have forgotten.
         """
+        self.plan.check_ids()
         installed = self._numbered[partition]
         installed.restore_event_time(installed.checkpoint, self.plan.replays)
         if not self.trimming:
@@ -150,10 +152,12 @@ class PlainPlane(Acks, Trims, Parcels, Actions, GroupInstances):
 
     def open(self, partition: int) -> None:
         """Make the partition live."""
+        self.plan.check_ids()
         self._numbered[partition].live, self._numbered[partition].live_at = True, self._sendings
 
     def release(self, partition: int) -> None:
         """Put the tuples that the partition held in front of the queue."""
+        self.plan.check_ids()
         opened = self._numbered[partition]
         held, opened.held = opened.held, []
         self.note_freed(held)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from lattices import lattice_job
 from scripts import MOVES_ALONE, VERBS, run_script, unchecked
@@ -19,7 +20,7 @@ from test_planes import METHODS, differences
 from models.scenario.inputs import RunInputs
 from sim.control.assembly import Control, PlaneFactory
 from sim.control.cluster import RunPlan
-from sim.data_plane import Parcel
+from sim.data_plane import DataPlane, Parcel
 from sim.engine import records, simulate
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.plain.plane import PlainPlane
@@ -160,6 +161,79 @@ def test_a_state_is_taken_when_all_senders_know_and_all_is_served(control: Contr
     assert not ((visits["task"] == 2) & (visits["start_ns"] > 50_000_000)).any()
     applied = visits["operator"][visits["end_ns"] >= 0]
     assert (applied == 1).sum() > 3950
+
+
+def taken_to_3(control: Control) -> Parcel:
+    """The key groups of task 2, on their way to task 3."""
+    control.plane.place(1, [0, 1], ALL_TO_3)
+    control.run(60_000_000)
+    return control.plane.take(GROUPS_OF_2)
+
+
+def test_a_task_that_starts_while_a_group_is_on_its_way_sends_to_its_next_task(control: Control) -> None:
+    parcel = taken_to_3(control)
+    new = control.cluster.new_task(0, 4)
+    control.plane.add_task(new)
+    control.plane.place(1, [new], ALL_TO_3)
+    with pytest.raises(ValueError, match="was taken"):
+        control.plane.place(1, [new], [2, 3, 3, 3, 3, 3])
+    for partition in parcel.partitions:
+        control.cluster.partition_task[partition] = 3
+    control.run(100_000_000)
+    control.plane.put(parcel.number, 3)
+    control.run(1_000_000_000)
+    found = records(control, 1_000_000_000)
+    visits = found.tables["visits"]
+    assert not ((visits["task"] == 2) & (visits["arrival_ns"] > 60_000_000)).any()
+    assert found.tables["ledger"]["lost"].sum() == 0
+
+
+@pytest.mark.parametrize("whole", [np.int64, np.int32, int])
+def test_whole_numbers_of_any_type_are_taken(control: Control, whole: Callable[[int], Any]) -> None:
+    control.plane.place(whole(1), (whole(task) for task in (0, 1)), np.array(ALL_TO_3))
+    control.run(60_000_000)
+    parcel = control.plane.take(np.array(GROUPS_OF_2))
+    assert parcel.partitions == (2, 4, 6)
+    assert [type(partition) for partition in parcel.partitions] == [int] * 3
+    control.plane.put(whole(parcel.number), whole(3))
+
+
+def test_what_is_no_whole_number_changes_nothing(control: Control) -> None:
+    plane = control.plane
+    for act in (
+        lambda: plane.place(1.0, [0, 1], ALL_TO_3),
+        lambda: plane.place(1, [0.0, 1], ALL_TO_3),
+        lambda: plane.place(1, [0, 1], [*ALL_TO_3[1:], 3.0]),
+        lambda: plane.take([2.0]),
+    ):
+        with pytest.raises(TypeError):
+            act()
+    control.run(1_000_000_000)
+    untouched = simulate(unchecked(job_with_counts()), plane=type(plane))
+    assert differences(untouched, records(control, 1_000_000_000)) == []
+
+
+NEED_IDS: dict[str, Callable[[DataPlane], object]] = {
+    "assign": lambda plane: plane.assign(2, 2),
+    "install": lambda plane: plane.install(2),
+    "open": lambda plane: plane.open(2),
+    "release": lambda plane: plane.release(2),
+    "add_instance": lambda plane: plane.add_instance(9, 2, 3),
+    "route": lambda plane: plane.route(0, 2, [2]),
+    "own": lambda plane: plane.own(2),
+    "mute": lambda plane: plane.mute(2, True),
+    "copy_kept": lambda plane: plane.copy_kept(0, 2, 3),
+    "adopt": lambda plane: plane.adopt(2, 3),
+    "hand_down": lambda plane: plane.hand_down(2, 3),
+    "retire": lambda plane: plane.retire(2),
+}
+
+
+@pytest.mark.parametrize("verb", NEED_IDS)
+def test_no_verb_that_needs_ids_is_for_a_group_on_its_way(control: Control, verb: str) -> None:
+    taken_to_3(control)
+    with pytest.raises(ValueError, match="keeps no ids"):
+        NEED_IDS[verb](control.plane)
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {

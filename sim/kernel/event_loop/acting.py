@@ -111,9 +111,8 @@ class Actions(ABC):
 
     def mute(self, partition: int, muted: bool) -> None:
         """Whether the partition emits nothing."""
+        self._plan.check_ids()
         self._act()
-        if not self._plan.keeps_ids:
-            raise ValueError("a partition can be muted only where a host may fail: else no ids are kept for the ledger")
         self.state.options["special"] = 1
         actions.mute(self.state, partition, int(muted))
 
@@ -170,8 +169,8 @@ class Actions(ABC):
     def _check(self, action: Timed) -> None:
         """Raises ValueError if it is about something that does not exist: compiled code would not notice."""
         state, given = self.state, action.arguments
-        if action.verb == "mute" and not self._plan.keeps_ids:
-            raise ValueError("a partition can be muted only where a host may fail: else no ids are kept for the ledger")
+        if action.verb == "mute":
+            self._plan.check_ids()
         room = len(state.partitions) if action.verb == "mute" else int(state.cluster["tasks"])
         named = given[:2] if action.verb == "send" else given[:1]
         least = CONTROL if action.verb == "send" else 0
@@ -227,9 +226,8 @@ class Moves(ABC):
 
     def add_instance(self, instance: int, partition: int, task: int) -> None:
         """One more instance of the partition's group."""
+        self._plan.check_ids()
         self._act()
-        if not self._plan.keeps_ids:
-            raise ValueError("a group can have two instances only where a host may fail: else no ids are kept")
         if self.state.partitions["is_source"][partition]:
             raise ValueError("a source has one instance")
         if not self._may_double:
@@ -244,6 +242,7 @@ class Moves(ABC):
 
     def route(self, sender: int, partition: int, targets: Sequence[int]) -> None:
         """Where outputs of a task for the partition's group go."""
+        self._plan.check_ids()
         self._act()
         if len(targets) > _TARGETS:
             raise ValueError(f"an output goes to at most {_TARGETS} instances of a group")
@@ -256,12 +255,14 @@ class Moves(ABC):
 
     def own(self, instance: int) -> None:
         """The instance is the owner of its group."""
+        self._plan.check_ids()
         self._act()
         self._may_come_twice()
         instances.own(self.state, instance)
 
     def copy_kept(self, sender: int, receiver: int, other: int) -> None:
         """Keep for another receiver, too, all that is kept for one."""
+        self._plan.check_ids()
         self._act()
         self._room(int(self.state.partitions["kept_rows"][sender]) + 2)
         self._may_come_twice()
@@ -269,6 +270,7 @@ class Moves(ABC):
 
     def adopt(self, instance: int, partition: int) -> None:
         """The stored checkpoint of the partition is that of a new instance, too, and its state."""
+        self._plan.check_ids()
         self._act()
         if self.state.partitions["applied"][instance] or self.state.partitions["live"][instance]:
             raise ValueError("only a new instance can take the state of another")
@@ -303,6 +305,7 @@ class Moves(ABC):
 
     def hand_down(self, instance: int, successor: int) -> bool:
         """Make the state of an instance the stored checkpoint of another one, held by its host."""
+        self._plan.check_ids()
         self._act()
         self._may_come_twice()
         return bool(instances.hand_down(self.state, instance, successor))
@@ -341,6 +344,7 @@ class Moves(ABC):
 
     def retire(self, partition: int) -> None:
         """The instance is not live, keeps nothing, and nothing is kept for it."""
+        self._plan.check_ids()
         self._act()
         self._room(0)
         self._may_come_twice()

@@ -49,11 +49,11 @@ class Moving(ABC):
     def place(self, operator: int, senders: Collection[int], owners: Sequence[int]) -> None:
         """Send what these tasks emit for key group k of the operator to the task `owners[k]`."""
         check_moving(self._plan)
-        check_placement(self._cluster, operator, [*senders], owners)
+        operator, senders, owners = check_placement(self._cluster, operator, senders, owners)
         state, tasks = self.state, np.array(owners, np.int64)
         first = self._plan.first_partition[operator]
         u = state.partitions[first : first + tasks.size]
-        if np.any((u["taken"] == 1) & (tasks != u["goal"])):
+        if np.any((u["taken"] == 1) & (tasks != u["task"])):
             raise ValueError("a key group that was taken is on its way to another task")
         if np.any((tasks != u["task"]) & (u["goal"] != NONE) & (tasks != u["goal"])):
             raise ValueError("a key group has another next task")
@@ -68,14 +68,14 @@ class Moving(ABC):
     def take(self, partitions: Sequence[int]) -> Parcel:
         """Take the states of these partitions out of their task."""
         check_moving(self._plan)
-        check_taken(self._cluster, partitions)
+        partitions = check_taken(self._cluster, partitions)
         state, numbers = self.state, np.array(partitions, np.int64)
         u = state.partitions[numbers]
+        if not u["live"].all():
+            raise ValueError("a key group is live nowhere")
         task, goal = int(u["task"][0]), int(u["goal"][0])
         if goal == NONE or np.any((u["task"] != task) | (u["goal"] != goal)):
             raise ValueError("key groups in a parcel come from one task, and have one next task")
-        if not u["live"].all():
-            raise ValueError("a key group is live nowhere")
         senders = np.array(sorted(senders_to(self._cluster, int(u["operator"][0]))), np.int64)
         if not all(placing.all_send_to(state, partition, senders, goal) for partition in partitions):
             raise ValueError("not all tasks upstream send to the next task of a key group")
@@ -95,7 +95,7 @@ class Moving(ABC):
         """Make the key groups that were taken live at their next task."""
         numbers = np.array(self._taken[parcel], np.int64)
         u = self.state.partitions[numbers]
-        if np.any(u["goal"] != task):
+        if np.any(u["task"] != task):
             raise ValueError("key groups that were taken are put at their next task")
         self._act()
         self._room((int(self.state.options["fan_out"]) + 2) * (int(u["held_n"].sum()) + 2))

@@ -207,7 +207,7 @@ class Parcels(Moving):
 
     def snapshot(self, partitions: Sequence[int]) -> Parcel:
         """Copies of the states of these partitions go into a parcel."""
-        self._check_ids()
+        self._plan.check_ids()
         for partition in partitions:
             known = 0 <= partition < len(self._cluster.partition_task)
             u = self.state.partitions[partition if known else 0]
@@ -295,7 +295,7 @@ class Parcels(Moving):
         """The parcel is forgotten; tuples that were never put are lost."""
         if parcel in self._taken:
             raise ValueError("key groups that were taken have no other state: they have to be put")
-        self._check_ids()
+        self._plan.check_ids()
         contents = self._parcels.pop(parcel, None)
         self._pin()
         if contents is None or contents.was_put or not contents.tuples.size:
@@ -337,7 +337,7 @@ class Parcels(Moving):
 
         Raises ValueError for one whose id the plane may have forgotten: it was saved everywhere, and in no parcel.
         """
-        self._check_ids()
+        self._plan.check_ids()
         if self._plan.acker is not None:
             raise ValueError("with an acker a source emits the roots again that have failed, and no others")
         found = np.flatnonzero(self.state.sources["partition"] == partition)
@@ -365,7 +365,7 @@ class Parcels(Moving):
     # -- checks
 
     def _check_live(self, task: int) -> None:
-        self._check_ids()
+        self._plan.check_ids()
         if not 0 <= task < self.state.cluster["tasks"] or not self.state.tasks["alive"][task]:
             raise ValueError(f"task {task} is dead")
 
@@ -373,7 +373,3 @@ class Parcels(Moving):
         if parcel not in self._parcels:
             raise ValueError(f"there is no parcel {parcel}")
         return self._parcels[parcel]
-
-    def _check_ids(self) -> None:
-        if not self._plan.keeps_ids:
-            raise ValueError("the run keeps no ids: no host may fail in it")

@@ -1,8 +1,8 @@
 """Key groups that move without a second instance: to which tasks senders send, and states that are live nowhere.
 
 A task that was told where groups are has a routing table: a row of `routing` from `tasks.routing` on, with a task for
-each partition, or NONE for the one where the partition is. Until a group is put at its next task (`goal`), what comes
-there for it is held.
+each partition, or NONE for the one where the partition is. Until a group is taken to its next task (`goal`), what comes
+there for it is held; and then until it is put there, since it is not live.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def place(state: State, sender: int, first: int, owners: np.ndarray) -> None:
     for k in range(owners.shape[0]):
         u, task = state.partitions[first + k], owners[k]
         if task == u.task:
-            state.routing[row + first + k] = NONE
+            state.routing[row + first + k] = NONE  # the goal stays: something may be on its way there
         else:
             state.routing[row + first + k] = task
             u.goal = task
@@ -58,11 +58,19 @@ def is_served(state: State, task: int, marked: np.ndarray) -> bool:
 
 @kernel
 def take(state: State, partitions: np.ndarray) -> None:
-    """These partitions (n,) are live nowhere."""
+    """These partitions (n,) are at their next task, and live nowhere."""
     for k in range(partitions.shape[0]):
         u = state.partitions[partitions[k]]
-        u.live = 0
+        u.task = u.goal
+        u.goal = NONE
         u.taken = 1
+        u.live = 0
+    # Also tasks that nobody has told anything, as those that start only now, send to where a partition is.
+    for sender in range(state.cluster.tasks):
+        row = state.tasks[sender].routing
+        if row != NONE:
+            for k in range(partitions.shape[0]):
+                state.routing[row + partitions[k]] = NONE
 
 
 @kernel
@@ -70,16 +78,8 @@ def put(state: State, partitions: np.ndarray, task: int) -> None:
     """These partitions (n,) are live at the task, where they were expected, and what waits for them goes in front."""
     for k in range(partitions.shape[0]):
         u = state.partitions[partitions[k]]
-        u.task = task
-        u.goal = NONE
         u.taken = 0
         u.live = 1
-    # Those that stand in no table send to where a partition is.
-    for sender in range(state.cluster.tasks):
-        row = state.tasks[sender].routing
-        if row != NONE:
-            for k in range(partitions.shape[0]):
-                state.routing[row + partitions[k]] = NONE
     for k in range(partitions.shape[0]):
         u = state.partitions[partitions[k]]
         held = u.held_head

@@ -235,10 +235,12 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Answers):
 
     def assign(self, partition: int, task: int) -> None:
         """Tuples for the partition go to this task."""
+        self._plan.check_ids()
         verbs.assign(self.state, partition, task)
 
     def install(self, partition: int) -> int:
         """The state of the stored checkpoint becomes that of the partition."""
+        self._plan.check_ids()
         self._now()
         self._may_come_twice()
         kept = int(restoring.past(self.state, partition))
@@ -253,10 +255,12 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Answers):
 
     def open(self, partition: int) -> None:
         """The partition is live."""
+        self._plan.check_ids()
         verbs.open_partition(self.state, partition)
 
     def release(self, partition: int) -> None:
         """Put the tuples that the partition held in front of its task's queue."""
+        self._plan.check_ids()
         fan = int(self.state.options["fan_out"])
         self._room((fan + 2) * (int(self.state.partitions["held_n"][partition]) + 2))
         verbs.release(self.state, partition)

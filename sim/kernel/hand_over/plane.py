@@ -26,6 +26,7 @@ from sim.kernel.event_loop.setup import needs_more
 from sim.kernel.hand_over import to_loop, to_scan
 from sim.kernel.hand_over.reread import Reread
 from sim.kernel.hand_over.spells import spells
+from sim.kernel.needs import needs_of
 from sim.kernel.scan import recording as scan_recording
 from sim.kernel.scan.plane import ScanPlane
 from sim.recording import TupleRecording
@@ -38,7 +39,8 @@ class TwoKernels(CompiledPlane):
     """A plane whose kernels hand the run over to each other.
 
     `turns` says when the event loop is to have it: pairs (begin, end), rising, in ns. After the end of one the scan
-    gets it as soon as it can go on, which is tried each `patience_ns`.
+    gets it as soon as it can go on, which is tried each `patience_ns`. Raises ValueError for a run that needs at all
+    times what the scan has not.
     """
 
     _scan: ScanPlane | None = None
@@ -52,6 +54,9 @@ class TwoKernels(CompiledPlane):
         turns: Sequence[tuple[int, int]],
         patience_ns: int,
     ) -> None:
+        always = next((need.why for need in needs_of(plan) if not need.at_times), None)
+        if always is not None:
+            raise ValueError(f"the scan cannot have the run in turns: {always}")
         super().__init__(plan, cluster, clock, listener)
         self._spells, self._patience_ns = [*turns], patience_ns
         self._next = 0  # spell

@@ -71,10 +71,11 @@ class _Filling:
         self.scan, self.loop, self.plan, self.cluster, self.at_ns = scan, loop, plan, cluster, at_ns
         self.saves = bool(scan.saves)
         self.keeps = self.saves and bool(plan.replays)
-        self.tasks = len(cluster.task_operator)
-        self.partitions = len(cluster.partition_task)
-        self.partition_task = np.array(cluster.partition_task, np.int64)
-        self.task_host = np.array(cluster.task_host, np.int64)
+        # The cluster may say already what the verb will do for which the event loop takes the run over.
+        self.tasks, self.partitions = scan.task_host.size, scan.partition_task.size
+        self.task_operator = scan.servers["operator"]
+        self.partition_task = scan.partition_task.astype(np.int64)
+        self.task_host = scan.task_host.astype(np.int64)
         self.events: list[np.ndarray] = []
         self.serial = int(loop.clock["serial"])
 
@@ -232,7 +233,7 @@ class _Filling:
         for host in range(len(self.plan.host_groups)):
             waits = queued(scan, int(scan.options["tasks"]) + host)
             free, rate = int(scan.links["free"][host]), float(scan.links["rate"][host])
-            sizes = scan.operators["bytes"][np.array(self.cluster.task_operator)[waits["origin"]]]
+            sizes = scan.operators["bytes"][self.task_operator[waits["origin"]]]
             for one, size in zip(waits, sizes.tolist(), strict=True):
                 free = max(free, int(one["at"])) + int(np.rint(size * _NS / rate))
                 one["at"] = free + self.plan.latency_ns
@@ -311,13 +312,11 @@ class _Filling:
         """Free threads and cores, where these tasks have a service each."""
         loop = self.loop
         serving = np.bincount(busy, minlength=self.tasks)
-        threads = np.array(
-            [self.plan.operators[operator].description.threads for operator in self.cluster.task_operator]
-        )
+        threads = np.array([self.plan.operators[operator].description.threads for operator in self.task_operator])
         loop.tasks["idle_threads"][: self.tasks] = threads - serving
         loop.tasks["busy"][: self.tasks] = self.scan.servers["busy"]
         used: dict[int, int] = {}
-        for task in np.flatnonzero(self.cluster.task_alive).tolist():
+        for task in np.flatnonzero(loop.tasks["alive"][: self.tasks]).tolist():
             cores, host = int(loop.tasks["cores"][task]), int(self.task_host[task])
             shared = bool(loop.hosts["shared"][host])
             most = int(loop.hosts["core_count"][host]) if shared else int(threads[task])
@@ -361,7 +360,8 @@ class _Filling:
         own["saving"], own["stored"] = saved["on_its_way"], saved["stored"]
         own["stored_checkpoint_host"] = saved["checkpoint_host"]
         own["stored_incarnation"] = own["incarnation"]
-        own["planned"] = [NONE if host is None else host for host in self.cluster.planned_checkpoint_host]
+        planned = self.cluster.planned_checkpoint_host[: self.partitions]
+        own["planned"] = [NONE if host is None else host for host in planned]
         loop.checkpoint_rows = self.scan.checkpoint_rows.copy()
         loop.checkpointing["rows"] = self.scan.saved_rows["checkpoints"]
         loop.remote_link["free"] = self.scan.remote_link["free"]

@@ -30,9 +30,10 @@ from sim.data_plane import (
     SharedCpuPlane,
 )
 from sim.engine import build, simulate
-from sim.kernel import choice
-from sim.kernel.choice import kernel_for, needs_of
+from sim.kernel import needs
+from sim.kernel.choice import kernel_for
 from sim.kernel.event_loop.plane import CompiledPlane
+from sim.kernel.needs import needs_of
 from sim.kernel.scan.plane import ScanPlane
 from sim.plain.plane import PlainPlane
 
@@ -172,12 +173,12 @@ def test_a_run_that_needs_nothing_more_gets_the_scan() -> None:
 
 def test_the_rows_name_each_interface_that_a_scenario_can_ask_for() -> None:
     tables = [
-        choice.OF_RUN,
-        choice.OF_OPERATOR,
-        choice.OF_HOST,
-        choice.OF_LINK,
-        choice.OF_STATE,
-        choice.OF_CHECKPOINT_LINK,
+        needs.OF_RUN,
+        needs.OF_OPERATOR,
+        needs.OF_HOST,
+        needs.OF_LINK,
+        needs.OF_STATE,
+        needs.OF_CHECKPOINT_LINK,
     ]
     named = {interface for rows in tables for row in rows for interface in row.interfaces}
     # Those that are not named are part of one that is.

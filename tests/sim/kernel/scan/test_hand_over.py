@@ -16,14 +16,14 @@ from test_planes import differences
 from test_scan import made
 from test_scan_checkpoints import KEYED, LARGE
 
-from models.records.tables import BOTH, EVENT_LOOP
+from models.records.tables import BOTH, EVENT_LOOP, RunRecords
 from models.scenario.inputs import RunInputs
 from models.scenario.scenario import Scenario
 from models.units import to_ns
-from sim.control.assembly import PlaneFactory
+from sim.control.assembly import Control, PlaneFactory
 from sim.control.cluster import RunPlan
 from sim.data_plane import NotCovered
-from sim.engine import simulate
+from sim.engine import records, simulate
 from sim.kernel import choice
 from sim.kernel.choice import kernel_for
 from sim.kernel.event_loop.plane import CompiledPlane
@@ -204,6 +204,33 @@ def test_failures_are_foreseen(seed: int, law: bool) -> None:
 def test_a_long_campaign_of_failures(part: int) -> None:
     for seed in range(part * 250, part * 250 + 250):
         beside(failing(Random(seed), seed % 3 == 0))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_task_may_be_added_while_the_scan_has_the_run(seed: int) -> None:
+    draw = Random(seed)
+    raw = JOBS[[*JOBS][seed % 3]](draw)
+
+    def rows(plane: PlaneFactory) -> RunRecords:
+        control = Control(RunPlan.of(made(raw), RunInputs(), 0), plane)
+        control.start()
+        control.run(at_ns)
+        control.plane.add_task(control.cluster.new_task(operator, host))
+        control.run(end_ns)
+        return records(control, end_ns)
+
+    plan = RunPlan.of(made(raw), RunInputs(), 0)
+    end_ns = to_ns(plan.scenario.duration_s)
+    at_ns = draw.randrange(end_ns // 2, end_ns)
+    operator, host = draw.randrange(1, len(plan.operators)), draw.randrange(len(plan.host_names))
+    assert differences(rows(CompiledPlane), rows(cut([], 10_000_000))) == []
+    assert PLANES[0].hand_overs[0] == at_ns
+
+
+def test_no_run_is_made_in_turns_that_needs_the_event_loop_at_all_times() -> None:
+    plan = RunPlan.of(made(long_run(**ALONE["a rebalance of a window"])), RunInputs(), 0)
+    with pytest.raises(ValueError, match="the state of two is a window"):
+        Control(plan, cut([], 10_000_000))
 
 
 # -- which runs are made in turns

@@ -1,0 +1,212 @@
+"""What a run needs that the scan has not: verbs, or a way to process tuples.
+
+The tables below are the one place that says it. A row names the interface whose verbs the run needs (`sim.data_plane`),
+and finds the words for it in the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Generic, NamedTuple, TypeVar
+
+from models.scenario.cluster import HostGroup
+from models.scenario.job import PerKeyState, WindowState
+from sim.control.cluster import Cluster, RunPlan
+from sim.data_plane import (
+    AckerPlane,
+    ActionPlane,
+    CountingPlane,
+    InstancePlane,
+    Plane,
+    SharedCpuPlane,
+    TrimmingPlane,
+)
+from sim.kernel.scan.saving import keys_of
+from sim.operator_plan import OperatorPlan
+
+T = TypeVar("T")
+
+_KINDS = ("source", "map", "filter", "aggregate", "sink")
+
+
+class Need(NamedTuple):
+    """Something that the scan cannot do for a run, in words, and the interfaces whose verbs that needs.
+
+    `Plane` alone: the verbs of the scan would be enough, but not its way to process tuples. `at_times`: it is needed
+    around some instants only.
+    """
+
+    why: str
+    interfaces: tuple[type, ...]
+    at_times: bool
+
+
+def needs_of(plan: RunPlan) -> Iterator[Need]:
+    """Yield all that the run needs beyond the scan: of the run, then of each operator, host, link and checkpoint."""
+    run, operators, tolerance = _Run(plan), plan.operators, plan.scenario.fault_tolerance
+    yield from _found(run, OF_RUN, [plan])
+    yield from _found(run, OF_OPERATOR, operators)
+    links = [host for host in run.hosts if host.group.network_bytes_per_s is not None]
+    yield from _found(run, OF_HOST, run.hosts)
+    yield from _found(run, OF_LINK, links)
+    if tolerance.takes_checkpoints or plan.keeps_ids:  # states are saved, or sent elsewhere: their sizes are needed
+        yield from _found(run, OF_STATE, [operator for operator in operators if not operator.is_source])
+    if tolerance.takes_checkpoints:
+        yield from _found(run, OF_CHECKPOINT_LINK, links)
+
+
+def _found(run: _Run, rows: Sequence[Row[T]], subjects: Sequence[T]) -> Iterator[Need]:
+    for subject in subjects:
+        for row in rows:
+            why = row.why(run, subject)
+            if why is not None:
+                yield Need(why, row.interfaces, row.at_times)
+
+
+@dataclass(frozen=True)
+class Row(Generic[T]):
+    """The needs of one kind of subject: `why` gives the words, or None for a subject that does not need it."""
+
+    why: Callable[[_Run, T], str | None]
+    interfaces: tuple[type, ...] = (Plane,)
+    at_times: bool = False
+
+
+class _Host(NamedTuple):
+    number: int
+    name: str
+    group: HostGroup
+    tasks: list[int]  # at the start
+
+
+class _Run:
+    """A plan, and where its tasks are at the start."""
+
+    def __init__(self, plan: RunPlan) -> None:
+        self.plan = plan
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        return Cluster(self.plan)
+
+    @cached_property
+    def hosts(self) -> list[_Host]:
+        plan, tasks = self.plan, self.cluster.host_tasks
+        return [_Host(*one) for one in zip(range(len(tasks)), plan.host_names, plan.host_groups, tasks, strict=True)]
+
+    def operators_on(self, host: _Host) -> list[OperatorPlan]:
+        """Return the operator of each task on the host."""
+        return [self.plan.operators[self.cluster.task_operator[task]] for task in host.tasks]
+
+    @cached_property
+    def link_users(self) -> list[list[int]]:
+        """Return the operators that send over the link of each host."""
+        return self.cluster.link_users()
+
+
+def _when(condition: bool, words: str) -> str | None:
+    return words if condition else None
+
+
+# -- words that need more than a line
+
+
+def _has_an_acker(_: _Run, plan: RunPlan) -> str | None:
+    method = plan.scenario.fault_tolerance.method
+    return _when(method == "acker", f"fault_tolerance.method is {method}")
+
+
+def _hosts_may_fail(_: _Run, plan: RunPlan) -> str | None:
+    if not plan.keeps_ids:
+        return None
+    return "there are active replicas" if plan.scenario.has_replicas else "hosts may fail"
+
+
+def _has_events(_: _Run, plan: RunPlan) -> str | None:
+    first = next(iter(plan.scenario.events), None)
+    return None if first is None else f"there are events: {first}"
+
+
+def _has_no_service(_: _Run, operator: OperatorPlan) -> str | None:
+    inner = not (operator.is_source or operator.is_sink)
+    return _when(inner and operator.description.service is None, f"{operator.name} has no service")
+
+
+def _is_source_with_service(_: _Run, operator: OperatorPlan) -> str | None:
+    serves = operator.description.service is not None
+    return _when(operator.is_source and serves, f"the source {operator.name} has a service")
+
+
+def _is_shared_with_others(_: _Run, host: _Host) -> str | None:
+    return _when(host.group.load is not None, f"others take a part of the CPU of {host.name}")
+
+
+def _waits_for_cores(run: _Run, host: _Host) -> str | None:
+    """A task may have to wait for a core, or goes on more slowly."""
+    described = [operator.description for operator in run.operators_on(host)]
+    threads, cpu = sum(one.threads for one in described if one.service is not None), host.group.cpu
+    own_core = cpu == "dedicated" or (cpu == "shared" and threads <= host.group.cores)
+    return _when(threads > 0 and not own_core, f"tasks share the cores of {host.name}")
+
+
+def _shares_its_link(run: _Run, host: _Host) -> str | None:
+    """Several operators send over the link: what waits there comes from both."""
+    senders = [run.plan.operators[operator].name for operator in run.link_users[host.number]]
+    return _when(len(senders) > 1, f"{' and '.join(senders[:2])} share the link of {host.name}")
+
+
+def _saves_on_a_thread(run: _Run, operator: OperatorPlan) -> str | None:
+    described = operator.description
+    pool = described.threads > 1 and described.serialise_bytes_per_s is not None
+    words = f"{operator.name} writes snapshots on one of several threads, and the network has no latency"
+    return _when(pool and not run.plan.latency_ns, words)
+
+
+def _has_too_many_keys(run: _Run, operator: OperatorPlan) -> str | None:
+    per_key = isinstance(operator.description.state, PerKeyState)
+    words = f"{operator.name} has too many keys to have a place for each"
+    return _when(per_key and keys_of(run.plan, operator) is None, words)
+
+
+def _sends_checkpoints(run: _Run, host: _Host) -> str | None:
+    """Checkpoints share the link with tuples."""
+    sends = any(not operator.is_sink for operator in run.operators_on(host))
+    return _when(sends, f"checkpoints are taken, and the link of {host.name} has a bandwidth")
+
+
+# -- the tables
+
+OF_RUN: tuple[Row[RunPlan], ...] = (
+    Row(lambda _, plan: _when(plan.scenario.fault_tolerance.snapshots.cost, "checkpoints pause tasks")),
+    Row(lambda _, plan: _when(plan.trimming is not None, "acks trim outputs"), (TrimmingPlane,)),
+    Row(lambda _, plan: _when(plan.history is not None, "outputs are kept for a time"), (TrimmingPlane,)),
+    Row(_has_an_acker, (AckerPlane,)),
+    # Events are failures of hosts, moves of key groups, and rescalings, which are moves.
+    Row(_has_events, (InstancePlane, ActionPlane), at_times=True),
+    Row(_hosts_may_fail, (InstancePlane, ActionPlane), at_times=True),
+    Row(lambda _, plan: _when(plan.counts_load, "the load of each key group is counted"), (CountingPlane,)),
+)
+OF_OPERATOR: tuple[Row[OperatorPlan], ...] = (
+    Row(lambda _, one: _when(one.description.kind not in _KINDS, f"{one.name} is a {one.description.kind}")),
+    Row(lambda _, one: _when(one.description.window is not None, f"{one.name} has a window")),
+    Row(lambda _, one: _when(one.description.timer is not None, f"{one.name} has a timer")),
+    Row(lambda _, one: _when(one.description.buffer is not None, f"the queues of {one.name} are bounded")),
+    Row(_has_no_service),
+    Row(_is_source_with_service),
+)
+OF_HOST: tuple[Row[_Host], ...] = (
+    Row(_is_shared_with_others, (SharedCpuPlane,)),
+    Row(_waits_for_cores),
+)
+OF_LINK: tuple[Row[_Host], ...] = (
+    Row(lambda run, host: _when(run.plan.fair, f"the link of {host.name} is shared evenly")),
+    Row(_shares_its_link),
+)
+OF_STATE: tuple[Row[OperatorPlan], ...] = (
+    Row(_saves_on_a_thread),
+    Row(lambda _, one: _when(isinstance(one.description.state, WindowState), f"the state of {one.name} is a window")),
+    Row(_has_too_many_keys),
+)
+OF_CHECKPOINT_LINK: tuple[Row[_Host], ...] = (Row(_sends_checkpoints),)
