@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from models.scenario.job import Operator, groups_of_keys
+from models.scenario.job import Operator, WindowState, groups_of_keys
 from models.scenario.scenario import Scenario
 from models.scenario.workload import ProfileKeys
 from models.topology.layout import output_bytes, topological
@@ -70,6 +70,12 @@ class OperatorPlan:
     @cached_property
     def is_sink(self) -> bool:
         return self.description.kind == "sink"
+
+    @cached_property
+    def has_event_time(self) -> bool:
+        """Return whether it has a window, a timer, or a state of the last time, or watermarks come to it or from it."""
+        windows = self.timed or self.windows is not None or bool(self.timer_ns)
+        return windows or isinstance(self.description.state, WindowState)
 
     def results(self, partition: int, key: int, window: int) -> list[tuple[int, int]]:
         """Return (id, key) of each output of this operator for a key in a window."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from operator import index
 
-from models.scenario.job import WindowState
 from sim.control.cluster import Cluster, RunPlan
-from sim.operator_plan import OperatorPlan
 
 
 def check_moving(plan: RunPlan) -> None:
@@ -16,16 +14,11 @@ def check_moving(plan: RunPlan) -> None:
         "hosts may fail, or tuples have ids for other reasons" if plan.keeps_ids else None,
         "queues are bounded" if plan.bounded else None,
         "acks or time trim outputs" if plan.trimming or plan.history else None,
-        "event time passes through the job" if any(map(_has_event_time, plan.operators)) else None,
+        "event time passes through the job" if any(one.has_event_time for one in plan.operators) else None,
     )
     why = next((one for one in found if one), None)
     if why is not None:
         raise ValueError(f"key groups move without a second instance only elsewhere: {why}")
-
-
-def _has_event_time(operator: OperatorPlan) -> bool:
-    timed = operator.timed or operator.windows is not None or bool(operator.timer_ns)
-    return timed or isinstance(operator.description.state, WindowState)
 
 
 def check_placement(

@@ -5,6 +5,7 @@ Oracle: `sim.plain`, by equality of all columns; no tolerance.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 
@@ -38,6 +39,17 @@ def differences(one: RunRecords, other: RunRecords) -> list[str]:
     ]
     fields = ("operators", "tasks", "task_operator", "hosts", "servers", "detail")
     return found + [field for field in fields if getattr(one, field) != getattr(other, field)]
+
+
+def noticed(differs: Callable[[int], list[str]], seeds: Iterable[int]) -> bool:
+    """Whether a seed shows that something was broken on purpose: by other rows, or by an error."""
+    for seed in seeds:
+        try:
+            if differs(seed):
+                return True
+        except (AssertionError, RuntimeError, ValueError, IndexError):
+            return True
+    return False
 
 
 def on_both(raw: dict[str, Any]) -> list[str]:

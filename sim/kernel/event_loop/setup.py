@@ -304,17 +304,7 @@ def needs_more(plan: RunPlan) -> bool:
         or plan.acker is not None
         or bool(plan.trimming or plan.history)
     )
-    return sharing or more or has_event_time(plan)
-
-
-def has_event_time(plan: RunPlan) -> bool:
-    """Return whether there are windows, timers, or states of the last time."""
-    return any(_has_event_time(operator) for operator in plan.operators)
-
-
-def _has_event_time(operator: OperatorPlan) -> bool:
-    windows = operator.timed or operator.windows is not None or bool(operator.timer_ns)
-    return windows or isinstance(operator.description.state, WindowState)
+    return sharing or more or any(operator.has_event_time for operator in plan.operators)
 
 
 def operator_records(plan: RunPlan) -> np.ndarray:
