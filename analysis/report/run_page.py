@@ -87,7 +87,7 @@ def engine_assumptions(scenario: Scenario) -> tuple[str, ...]:
             "No checkpoint is taken. A lost task starts empty, and gets the history once more; what is older is lost.",
         ),
         (
-            tolerance.method == "synchronous-checkpoints",
+            tolerance.rolls_back,
             "A failure rolls the whole job back; each key group or task comes back with its own newest checkpoint.",
         ),
         (
@@ -326,7 +326,11 @@ def _headline(summary: RunSummary) -> tuple[Fact, ...]:
 def _detector(detector: Detector) -> str:
     lost = f", {display.share(detector.loss)} of heartbeats lost" if detector.loss else ""
     late = f", {_seconds(detector.delay.mean_s)} late on average" if detector.delay else ""
-    return f"silent for {display.duration(detector.timeout_s, 6)}{lost}{late}"
+    calls = detector.failed_calls
+    refused = f" or {display.count(calls, 'heartbeat')} refused" if calls is not None else ""
+    noticed = detector.connection_s
+    broken = f"; connections break after {_seconds(noticed)}" if noticed is not None else ""
+    return f"silent for {display.duration(detector.timeout_s, 6)}{refused}{lost}{late}{broken}"
 
 
 def _seconds(value: float | None) -> str:

@@ -15,11 +15,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Annotated, Literal
 
-from models.errors import InputError, InputFault, raise_if_any
+from pydantic import Field
+
+from models.errors import InputError
+from models.schema_types import Count, Description, PositiveSeconds, Seconds, Share
 
 _MOST_GROWTH = 1e200  # of a delay, far beyond every maximum
-_NOT_NEGATIVE = "must be a number, at least 0"
+UNLIMITED = 2**31 - 1  # attempts; Flink's own value
+Attempts = Annotated[int, Field(strict=True, ge=0, le=UNLIMITED)]
 
 
 @dataclass(frozen=True)
@@ -44,64 +49,38 @@ Answer = tuple[RestartState, float | None]
 """The state after a failure, and the delay before the restart [s]; None if the job fails."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class FixedDelay:
-    """Wait for the same time before each restart, and give up after so many; defaults of Flink 2.3.
+class FixedDelay(Description):
+    """Wait for the same time before each restart, and give up after so many; defaults of Flink 2.3."""
 
-    `delay_s`: `restart-strategy.fixed-delay.delay` [s]. `attempts`: `restart-strategy.fixed-delay.attempts`, over the
-    whole life of the job; math.inf for no limit, 0 for no restart at all. Raises InputError.
-    """
-
-    delay_s: float = 1.0
-    attempts: float = 1
-
-    def __post_init__(self) -> None:
-        raise_if_any(
-            InputFault(name, value, rule)
-            for name, value, good, rule in (
-                ("delay_s", self.delay_s, 0 <= self.delay_s < math.inf, _NOT_NEGATIVE),
-                ("attempts", self.attempts, self.attempts >= 0, _NOT_NEGATIVE),
-            )
-            if not good
-        )
+    kind: Literal["fixed-delay"] = "fixed-delay"
+    delay_s: Seconds = Field(default=1.0, alias="delay")
+    """Time before each restart; `restart-strategy.fixed-delay.delay`."""
+    attempts: Attempts = 1
+    """Restarts over the whole life of the job; 2147483647 for no limit, 0 for none at all;
+    `restart-strategy.fixed-delay.attempts`."""
 
     def after_failure(self, state: RestartState, failure_s: float, jitter: float = 0.0) -> Answer:
         """Return the state after a failure at `failure_s` [s], and the delay; there is no jitter."""
         state = replace(state, attempts=state.attempts + 1)
-        return state, self.delay_s if state.attempts <= self.attempts else None
+        return state, None if self.attempts < min(state.attempts, UNLIMITED) else self.delay_s
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExponentialDelay:
-    """Wait longer before each restart, until the job ran for long enough; the class and the defaults of Flink 2.3.
+class ExponentialDelay(Description):
+    """Wait longer before each restart, until the job ran for long enough; the class and the defaults of Flink 2.3."""
 
-    Keys `restart-strategy.exponential-delay.*`: `initial_s` is `initial-backoff` [s], `multiplier` is
-    `backoff-multiplier`, `maximum_s` is `max-backoff` [s], `jitter_share` is `jitter-factor`, `reset_s` is
-    `reset-backoff-threshold` [s]. `attempts` is `attempts-before-reset-backoff`, math.inf for no limit. Raises
-    InputError.
-    """
-
-    initial_s: float = 1.0
-    multiplier: float = 1.5
-    maximum_s: float = 60.0
-    jitter_share: float = 0.1
-    reset_s: float = 3600.0
-    attempts: float = math.inf
-
-    def __post_init__(self) -> None:
-        below_maximum = f"must be above 0, at most the maximum of {self.maximum_s} s"
-        raise_if_any(
-            InputFault(name, value, rule)
-            for name, value, good, rule in (
-                ("initial_s", self.initial_s, 0 < self.initial_s <= self.maximum_s, below_maximum),
-                ("multiplier", self.multiplier, 1 < self.multiplier < math.inf, "must be a number above 1"),
-                ("maximum_s", self.maximum_s, 0 < self.maximum_s < math.inf, "must be a number above 0"),
-                ("jitter_share", self.jitter_share, 0 <= self.jitter_share <= 1, "must be between 0 and 1"),
-                ("reset_s", self.reset_s, self.reset_s > 0, "must be above 0"),
-                ("attempts", self.attempts, self.attempts >= 1, "must be at least 1"),
-            )
-            if not good
-        )
+    kind: Literal["exponential-delay"] = "exponential-delay"
+    initial_s: PositiveSeconds = Field(default=1.0, alias="initial")
+    """Time before the first restart; `restart-strategy.exponential-delay.initial-backoff`."""
+    multiplier: float = Field(default=1.5, gt=1, le=1e6, strict=True)
+    """Factor of each further one; `...backoff-multiplier`."""
+    maximum_s: PositiveSeconds = Field(default=60.0, alias="maximum")
+    """Longest time before a restart; `...max-backoff`."""
+    jitter: Share = 0.1
+    """Share by which a time is longer or shorter, at random; `...jitter-factor`."""
+    reset_s: PositiveSeconds = Field(default=3600.0, alias="reset")
+    """Time without a failure after which the first time comes again; `...reset-backoff-threshold`."""
+    attempts: Annotated[int, Field(strict=True, ge=1, le=UNLIMITED)] = UNLIMITED
+    """Restarts before that time has passed; 2147483647 for no limit; `...attempts-before-reset-backoff`."""
 
     def after_failure(self, state: RestartState, failure_s: float, jitter: float = 0.0) -> Answer:
         """Return the state after a failure at `failure_s` [s], and the delay: initial x multiplier ^ attempts.
@@ -118,34 +97,23 @@ class ExponentialDelay:
         else:
             before = 0 if failure_s - state.restart_s >= self.reset_s else state.attempts
             grown = self.multiplier ** min(before, math.log(_MOST_GROWTH, self.multiplier))
-            jittered_s = self.initial_s * grown * (1 + self.jitter_share * jitter)
+            jittered_s = self.initial_s * grown * (1 + self.jitter * jitter)
             delay_s, attempts = max(self.initial_s, min(jittered_s, self.maximum_s)), before + 1
         state = replace(state, attempts=attempts, restart_s=failure_s + delay_s)
-        return state, delay_s if attempts <= self.attempts else None
+        return state, None if self.attempts < min(attempts, UNLIMITED) else delay_s
 
 
-@dataclass(frozen=True, kw_only=True)
-class FailureRate:
-    """Wait for the same time before each restart, and give up if failures come too often; defaults of Flink 2.3.
+class FailureRate(Description):
+    """Wait for the same time before each restart, and give up if failures come too often; defaults of Flink 2.3."""
 
-    Keys `restart-strategy.failure-rate.*`: the job fails with more than `failures` (`max-failures-per-interval`) in
-    `interval_s` (`failure-rate-interval`) [s]; else it waits for `delay_s` (`delay`) [s]. Raises InputError.
-    """
-
-    failures: int = 1
-    interval_s: float = 60.0
-    delay_s: float = 1.0
-
-    def __post_init__(self) -> None:
-        raise_if_any(
-            InputFault(name, value, rule)
-            for name, value, good, rule in (
-                ("failures", self.failures, self.failures >= 1, "must be at least 1"),
-                ("interval_s", self.interval_s, 0 < self.interval_s < math.inf, "must be a number above 0"),
-                ("delay_s", self.delay_s, 0 <= self.delay_s < math.inf, _NOT_NEGATIVE),
-            )
-            if not good
-        )
+    kind: Literal["failure-rate"] = "failure-rate"
+    failures: Count = 1
+    """The job fails with more than so many failures in the interval;
+    `restart-strategy.failure-rate.max-failures-per-interval`."""
+    interval_s: PositiveSeconds = Field(default=60.0, alias="interval")
+    """The interval; `...failure-rate-interval`."""
+    delay_s: Seconds = Field(default=1.0, alias="delay")
+    """Time before each restart; `...delay`."""
 
     def after_failure(self, state: RestartState, failure_s: float, jitter: float = 0.0) -> Answer:
         """Return the state after a failure at `failure_s` [s], and the delay; there is no jitter."""
@@ -154,7 +122,7 @@ class FailureRate:
         return replace(state, attempts=state.attempts + 1, failures_s=last_s), None if too_often else self.delay_s
 
 
-RestartStrategy = FixedDelay | ExponentialDelay | FailureRate
+RestartStrategy = Annotated[FixedDelay | ExponentialDelay | FailureRate, Field(discriminator="kind")]
 
 NO_RESTART = FixedDelay(delay_s=0.0, attempts=0)
 
@@ -175,4 +143,4 @@ def default_strategy(version: tuple[int, int], *, checkpointing: bool = True) ->
     """
     if not checkpointing:
         return NO_RESTART
-    return default_exponential_delay(version) if version >= (1, 19) else FixedDelay(attempts=math.inf)
+    return default_exponential_delay(version) if version >= (1, 19) else FixedDelay(attempts=UNLIMITED)

@@ -32,6 +32,9 @@ class HostFailure(Description):
     """Host that dies."""
     repair_s: PositiveSeconds | None = Field(default=None, alias="repair")
     """Time until the host is back, empty; without it never."""
+    silent: bool = Field(default=False, strict=True)
+    """Whether it dies without a sign, as in a power failure or behind a cut cable: no connection breaks, and no
+    heartbeat is refused."""
 
 
 class FailureReplay(Description):

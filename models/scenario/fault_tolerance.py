@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import floor
+from math import floor, inf
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
@@ -270,6 +270,11 @@ class FaultTolerance(Description):
         return self.method in ("checkpoint", "synchronous-checkpoints", "state-management") or self.trims_by_acks
 
     @property
+    def rolls_back(self) -> bool:
+        """Return whether the whole job goes back to its checkpoints after a failure."""
+        return self.method == "synchronous-checkpoints"
+
+    @property
     def keeps_outputs(self) -> bool:
         """Return whether tasks keep their outputs until downstream has made sure of them, and can send them again."""
         return self.takes_checkpoints or self.kept_history is not None
@@ -332,6 +337,10 @@ class FaultTolerance(Description):
 class Detector(Description):
     """Hosts say that they live every `heartbeat`; one that was silent for `timeout` counts as dead.
 
+    The processes of a host that fails are killed: their connections break, and heartbeats that ask for them are
+    refused. Both can tell of the failure earlier (`connection`, `failed_calls`). A host that fails in silence, as its
+    event says, tells nobody.
+
     Where heartbeats can be lost or late a host that lives can be silent for that long, too. It is then fenced: its
     tasks are stopped as if it had died, and it is back, empty, with its next heartbeat that arrives.
     """
@@ -344,6 +353,21 @@ class Detector(Description):
     """Probability that a heartbeat is lost."""
     delay: TimeDistribution | None = None
     """By how much a heartbeat is late; without it not at all."""
+    failed_calls: Count | None = None
+    """Heartbeats in a row that are refused, after which a host counts as dead; without it only silence counts."""
+    connection_s: Seconds | None = Field(default=None, alias="connection")
+    """Time after which tasks notice broken connections: then the failure is detected, and what is lost with it ends.
+    The host still counts until its time-out or `failed_calls`. Without it the failure is not detected before that."""
+
+    def patience_s(self, silent: bool) -> float:
+        """Return the time from the last heartbeat of a host to when it counts as dead [s]."""
+        if silent or self.failed_calls is None:
+            return self.timeout_s
+        return min(self.timeout_s, self.failed_calls * self.heartbeat_s)
+
+    def notices_s(self, silent: bool) -> float:
+        """Return the time after which broken connections tell of a failure [s]; infinite where they do not."""
+        return inf if silent or self.connection_s is None else self.connection_s
 
     @property
     def errs(self) -> bool:

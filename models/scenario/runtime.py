@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from models.distributions import TimeDistribution
+from models.engines.restart_strategies import RestartStrategy
 from models.schema_types import BytesPerSecond, Description, PositiveSeconds, Seconds
 
 
@@ -27,6 +28,11 @@ class RecoveryTimes(Description):
 
     allocate: TimeDistribution | None = None
     """Time until slots are allocated to what a host has lost; without it none."""
+    strategy: RestartStrategy | None = None
+    """When what is lost is started again after a failure, and when it is given up; without it as soon as the host
+    counts as dead. Slots are allocated after that."""
+    attempt_s: Seconds = Field(default=0.0, alias="attempt")
+    """Time after which a start has failed that got a slot of the dead host, which still counted."""
     restart: TimeDistribution | None = None
     """Time from then until its tasks are up; without it none."""
 

@@ -301,6 +301,7 @@ class LostPartition(NamedTuple):
     failure: int  # row in the table of failures
     detected_ns: int | None = None  # None: just now
     allocated_ns: int | None = None  # None: just now
+    counts_until_ns: int = 0  # the slots of the dead host: what is started before gets one, and fails
 
 
 @dataclass

@@ -18,6 +18,7 @@ from sim.control.instances import Outages
 from sim.control.recoveries import PartitionRecovery, Recoveries
 from sim.control.recovery import Recovery
 from sim.control.replicas import Replicas
+from sim.control.restart_loop import RestartLoop
 from sim.control.run_state import StateOn
 from sim.data_plane import ParcelPlane
 from sim.draws import code_of, delay_ns
@@ -39,6 +40,7 @@ class CrashCoordinator:
     ) -> None:
         self.state, self.cluster, self.outages, self.catch_ups = state, state.cluster, outages, catch_ups
         self.replicas, self.migrations, self.recoveries, self.recovery = replicas, migrations, recoveries, recovery
+        self._restarts = RestartLoop(state)
         self.host_died: list[Callable[[int], None]] = [migrations.host_died]
         """Have successors send what former owners on a host may not have sent; each kind of plan adds its own."""
 
@@ -83,15 +85,15 @@ class CrashCoordinator:
 
     # -- the failure is detected
 
-    def detected(self, host: int, lost: Sequence[int], failed_ns: int, row: int) -> None:
-        """Recover what was lost with the host; `row` is that of the failure."""
+    def detected(self, host: int, lost: Sequence[int], failed_ns: int, row: int, dead_ns: int) -> None:
+        """Recover what was lost with the host, which counts until `dead_ns`; `row` is that of the failure."""
         # From here on nothing is placed there and its checkpoints do not count: every choice below needs that.
         held = self.state.view.detected(host)
         # What a former owner on the host had sent may not have left. Its successor sends it before anything is called
         # off: the moves that are called off next have not completed, and send for themselves.
         for resend in self.host_died:
             resend(host)
-        losses = [LostPartition(partition, host, failed_ns, row) for partition in lost]
+        losses = [LostPartition(partition, host, failed_ns, row, counts_until_ns=dead_ns) for partition in lost]
         # First what goes on where it was: else the rest might take its slots.
         self.recover([*self._roll_back(losses), *losses])
         # Last, where all that goes on is live.
@@ -144,7 +146,7 @@ class CrashCoordinator:
             self._start(losses, successors, [*taken, *returns])
 
     def _start_later(self, losses: Sequence[LostPartition]) -> Process:
-        """Allocate slots to what is lost and start its tasks, which takes time; then recover it.
+        """Start what is lost again when its strategy says so, once it has slots, which takes time; then recover it.
 
         What waited for a host, as none could take it, has its slots at once when there is one.
         """
@@ -153,6 +155,10 @@ class CrashCoordinator:
         detected = [loss._replace(detected_ns=clock.now_ns()) if loss.detected_ns is None else loss for loss in losses]
         waiting += detected
         if new:
+            if not (yield from self._restarts.pass_by(losses[0])):
+                for loss in detected:
+                    waiting.remove(loss)
+                return
             yield clock.sleep(clock.now_ns() + self._draw_ns(times.allocate, "allocate", losses[0]))
         found = [loss for loss in map(self.recovery.allocate, filter(self._is_lost, detected)) if loss]
         for loss in detected:
@@ -166,8 +172,9 @@ class CrashCoordinator:
 
     @property
     def _takes_time(self) -> bool:
-        times = self.state.plan.scenario.recovery
-        return times.allocate is not None or times.restart is not None
+        scenario = self.state.plan.scenario
+        times, noticed_s = scenario.recovery, scenario.detector.connection_s
+        return any(one is not None for one in (times.allocate, times.restart, times.strategy, noticed_s))
 
     def _draw_ns(self, law: TimeDistribution | None, what: str, loss: LostPartition) -> int:
         """Return a time [ns] that is drawn for the failure."""

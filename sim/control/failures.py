@@ -6,6 +6,9 @@ searched for the next silence that is longer than the time-out.
 
 from __future__ import annotations
 
+import math
+from typing import NamedTuple
+
 import numpy as np
 
 from models import display
@@ -100,6 +103,14 @@ class Silence:
 CRASH, SUSPICION = "crash", "suspicion"
 
 
+class _Failure(NamedTuple):
+    host: int
+    lost: list[int]  # partitions
+    failed_ns: int
+    row: int  # in the table of failures
+    dead_ns: int  # when the host counts as dead
+
+
 class Failures:
     """Lets hosts die and come back, and has the coordinator of crashes do the rest.
 
@@ -135,7 +146,7 @@ class Failures:
         """Fail a host as an event of the scenario says."""
         yield self.state.clock.sleep(to_ns(failure.at_s))
         host = self.state.plan.host_names.index(failure.host)
-        self.fail(host, None if failure.repair_s is None else to_ns(failure.repair_s))
+        self.fail(host, None if failure.repair_s is None else to_ns(failure.repair_s), failure.silent)
 
     def _scheduled(self, host: int, law: ScheduledFailures) -> Process:
         """Fail one host at given times."""
@@ -154,10 +165,11 @@ class Failures:
 
     # -- a host dies
 
-    def fail(self, host: int, repair_ns: int | None) -> None:
+    def fail(self, host: int, repair_ns: int | None, silent: bool = False) -> None:
         """Kill the host: queues, services, state, unsent outputs, and the checkpoints that it holds are gone.
 
-        A fenced host has nothing to lose; it is back when it is repaired, and not with its next heartbeat.
+        One that is `silent` breaks no connection and refuses no heartbeat. A fenced host has nothing to lose; it is back
+        when it is repaired, and not with its next heartbeat.
         """
         state, recorder = self.state, self.state.recorder
         now = state.clock.now_ns()
@@ -172,10 +184,15 @@ class Failures:
             state.decide(Action.FAIL, state.plan.host_names[host], why, verdict=Verdict.REFUSED)
         else:
             # Asked first: `_lose` forgets what the detector has heard of the host.
-            detect_at = self._detection_ns(host, now)
+            dead_at = self._dead_ns(host, now, silent)
             lost = self._lose(host)
             row = self._row(host, sum(map(state.cluster.is_owner, lost)), CRASH)
-            state.clock.process(self._after(host, lost, now, detect_at, back_at, row))
+            noticed_s = self.scenario.detector.notices_s(silent)
+            detect_at = dead_at if math.isinf(noticed_s) else min(dead_at, now + to_ns(noticed_s))
+            if back_at is not None and back_at <= dead_at:  # its return gives the failure away
+                dead_at = back_at
+            failure = _Failure(host, lost, now, row, dead_at)
+            state.clock.process(self._after(failure, min(detect_at, dead_at), back_at))
 
     def _row(self, host: int, lost: int, cause: str) -> int:
         rows = self.state.recorder.rows["failures"]
@@ -186,22 +203,22 @@ class Failures:
         self._silences.pop(host, None)
         return self.crash.lose(host)
 
-    def _after(self, host: int, lost: list[int], failed: int, detect_at: int, back_at: int | None, row: int) -> Process:
+    def _after(self, failure: _Failure, detect_at: int, back_at: int | None) -> Process:
         """Detect the failure and repair the host, whichever comes first; a host that comes back announces itself."""
-        yield self.state.clock.sleep(detect_at if back_at is None else min(detect_at, back_at))
-        # Back before the time-out: its return gives the failure away. Until it is back, below, moves to it wait.
+        yield self.state.clock.sleep(detect_at)
+        # Back before the time-out: until it is back, below, moves to it wait.
         if back_at == self.state.clock.now_ns():
-            self.state.view.returning.add(host)
-        self._detected(host, lost, failed, row)
-        yield from self._repair(host, back_at, row)
+            self.state.view.returning.add(failure.host)
+        self._detected(failure)
+        yield from self._repair(failure.host, back_at, failure.row)
 
-    def _detected(self, host: int, lost: list[int], failed: int, row: int) -> None:
+    def _detected(self, failure: _Failure) -> None:
         """Recover what was lost: control knows of the failure."""
         now = self.state.clock.now_ns()
-        self.state.recorder.revise("failures", row, detected_ns=now)
-        if not lost:
-            self.state.recorder.revise("failures", row, caught_up_ns=now)
-        self.crash.detected(host, lost, failed, row)
+        self.state.recorder.revise("failures", failure.row, detected_ns=now)
+        if not failure.lost:
+            self.state.recorder.revise("failures", failure.row, caught_up_ns=now)
+        self.crash.detected(failure.host, failure.lost, failure.failed_ns, failure.row, failure.dead_ns)
 
     def _repair(self, host: int, back_at: int | None, row: int) -> Process:
         """Bring the host back at its time, if it has one."""
@@ -236,14 +253,17 @@ class Failures:
 
     # -- the detector
 
-    def _detection_ns(self, host: int, failed_ns: int) -> int:
-        """Return the time-out after the last heartbeat that arrives of those sent before the failure [ns]."""
+    def _dead_ns(self, host: int, failed_ns: int, silent: bool) -> int:
+        """Return when the host counts as dead: after the last heartbeat that arrives of those before the failure [ns].
+
+        That is a time-out after it, or with the last of the calls that fail.
+        """
         if self._beats:
             return self._silences[host].detected_ns(failed_ns)
         detector = self.scenario.detector
         heartbeat_ns = max(1, to_ns(detector.heartbeat_s))
         last = (failed_ns - 1) // heartbeat_ns * heartbeat_ns if failed_ns > 0 else 0
-        return max(failed_ns, last + to_ns(detector.timeout_s))
+        return max(failed_ns, last + to_ns(detector.patience_s(silent)))
 
     def _listen(self, host: int, sent_after_ns: int, heard_ns: int) -> None:
         self._silences[host] = Silence(self._beats[host], sent_after_ns, heard_ns)
@@ -272,7 +292,7 @@ class Failures:
         row = self._row(host, sum(map(state.cluster.is_owner, lost)), SUSPICION)
         self._fenced[host] = row
         state.clock.process(self._return(host, now, back_at, row))
-        self._detected(host, lost, now, row)
+        self._detected(_Failure(host, lost, now, row, now))
 
     def _return(self, host: int, fenced_ns: int, back_at: int, row: int) -> Process:
         """Bring a fenced host back when its heartbeat arrives."""

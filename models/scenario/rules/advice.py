@@ -172,10 +172,11 @@ def _of_times(scenario: Scenario) -> Iterator[Advice]:
 
 
 def _detected_s(scenario: Scenario, failure: HostFailure) -> float:
-    """Return when a failure is detected: a time-out after the last heartbeat before it, or at the repair."""
+    """Return when a failure is detected: by a broken connection, by silence after the last heartbeat, or at the repair."""
     heartbeat_s = scenario.detector.heartbeat_s
     last = max(0.0, math.ceil(failure.at_s / heartbeat_s) - 1) * heartbeat_s
-    detected = max(failure.at_s, last + scenario.detector.timeout_s)
+    detected = max(failure.at_s, last + scenario.detector.patience_s(failure.silent))
+    detected = min(detected, failure.at_s + scenario.detector.notices_s(failure.silent))
     return detected if failure.repair_s is None else min(detected, failure.at_s + failure.repair_s)
 
 
@@ -186,7 +187,7 @@ def _of_failures(scenario: Scenario) -> Iterator[Advice]:
     method = scenario.fault_tolerance.method
     if scenario.fault_tolerance.takes_checkpoints and not fails and not scenario.migrates:
         yield Advice("fault_tolerance", "checkpoints are taken and nothing ever fails")
-    if method == "synchronous-checkpoints" and fails and scenario.fault_tolerance.store != "remote":
+    if scenario.fault_tolerance.rolls_back and fails and scenario.fault_tolerance.store != "remote":
         said = "a host that dies may hold the only checkpoint of a task that lives, and is rolled back; take remote"
         yield Advice("fault_tolerance.store", said)
     yield from _of_unused(scenario)

@@ -275,6 +275,10 @@ def _of_detector(scenario: Scenario) -> Iterator[InputFault]:
     detector = scenario.detector
     if not detector.errs:
         return
+    for key, value in (("failed_calls", detector.failed_calls), ("connection", detector.connection_s)):
+        if value is not None:
+            rule = "cannot be combined with heartbeats that are lost or late: a host that is fenced lives"
+            yield InputFault(f"detector.{key}", value, rule, "remove detector.loss and detector.delay")
     late_s = detector.delay.mean_s if detector.delay else 0.0
     if detector.timeout_s <= detector.heartbeat_s:
         rule = (

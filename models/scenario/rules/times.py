@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator
 
 from models import display, units
 from models.distributions import Deterministic, Uniform
+from models.engines.restart_strategies import ExponentialDelay, FailureRate, FixedDelay
 from models.errors import InputFault
 from models.scenario.scenario import Scenario
 from models.scenario.workload import ProfileKeys, ProfileRate, StepRate
@@ -40,10 +41,25 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
     for path, law in laws.items():
         if isinstance(law, Uniform) and not law.low_s < law.high_s:
             yield InputFault(f"{path}.low", units.show(law.low_s, "s"), "must be shorter than high")
+    yield from _of_restarts(scenario)
     yield from _of_waves(scenario)
     if "elasticity" not in broken and not scenario.elasticity.low < scenario.elasticity.high:
         rule = f"must be less than elasticity.high = {display.number(scenario.elasticity.high, 6)}"
         yield InputFault("elasticity.low", scenario.elasticity.low, rule)
+
+
+def _of_restarts(scenario: Scenario) -> Iterator[InputFault]:
+    """Yield faults of the restart strategy, and a time of starts in vain where there are none."""
+    strategy, attempt_s = scenario.recovery.strategy, scenario.recovery.attempt_s
+    if isinstance(strategy, ExponentialDelay) and strategy.initial_s > strategy.maximum_s:
+        rule = f"must be at most recovery.strategy.maximum = {units.show(strategy.maximum_s, 's')}"
+        yield InputFault("recovery.strategy.initial", units.show(strategy.initial_s, "s"), rule)
+    if strategy is None and attempt_s:
+        rule = "needs recovery.strategy: without it nothing is started before the host counts as dead"
+        yield InputFault("recovery.attempt", units.show(attempt_s, "s"), rule)
+    elif isinstance(strategy, (FixedDelay, FailureRate)) and not strategy.delay_s and attempt_s < _SHORTEST_S:
+        rule = f"must be at least {units.show(_SHORTEST_S, 's')} where recovery.strategy.delay is 0 s"
+        yield InputFault("recovery.attempt", units.show(attempt_s, "s"), rule, "restarts would follow without a pause")
 
 
 def _of_waves(scenario: Scenario) -> Iterator[InputFault]:

@@ -9,7 +9,6 @@ vain, so the overhead rests on its three kills. The constants are those of one m
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import combinations
@@ -20,7 +19,7 @@ import pytest
 from engine_recordings import recorded
 
 from models.engines.flink_restart import Heartbeats, PhaseLaw, TaskManagerDeath
-from models.engines.restart_strategies import FixedDelay
+from models.engines.restart_strategies import UNLIMITED, FixedDelay
 
 Kill = dict[str, Any]
 Constants = tuple[float, float]
@@ -62,7 +61,7 @@ LEFT_OUT = {condition: fitted(others(condition)) for condition in CONDITIONS}
 def laws(kill: Kill, constants: Constants) -> tuple[PhaseLaw, PhaseLaw]:
     return TaskManagerDeath(
         heartbeats=Heartbeats(interval_s=kill["heartbeat_interval_s"], timeout_s=kill["heartbeat_timeout_s"]),
-        strategy=FixedDelay(delay_s=kill["restart_delay_s"], attempts=math.inf),
+        strategy=FixedDelay(delay_s=kill["restart_delay_s"], attempts=UNLIMITED),
         noticed_s=constants[0],
         overhead_s=constants[1],
     ).laws()
