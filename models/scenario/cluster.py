@@ -130,6 +130,9 @@ class Placement(Description):
     """Host groups that the tasks of all other operators are spread over: round robin over their hosts, as long as these
     have slots. Without it all host groups, and slots are not looked at.
     """
+    slot_sharing: bool = Field(default=False, strict=True)
+    """Whether a slot holds a task of each operator, as in Flink, instead of one task: task k of each operator starts in
+    slot k. Slots are counted round robin over all hosts, or over those of `hosts`."""
     fixed: tuple[str, ...] = ()
     """Sinks whose tasks no rebalance moves; those of sources stay in any case."""
     tasks: ReadOnlyMap[str] = Field(default_factory=dict, validate_default=True)

@@ -212,6 +212,7 @@ class FaultTolerance(Description):
         "none",
         "checkpoint",
         "synchronous-checkpoints",
+        "region-restart",
         "state-management",
         "elastic-upstream-backup",
         "acker",
@@ -221,7 +222,8 @@ class FaultTolerance(Description):
     ] = "none"
     """How state survives a failure. `checkpoint`: each lost key group or task is restored where its checkpoint is;
     `state-management`: lost key groups are divided among the hosts; `synchronous-checkpoints`: the whole job is rolled
-    back; `elastic-upstream-backup`: as `state-management`, with acks that trim; `upstream-backup`: without checkpoints,
+    back; `region-restart`: as in Flink, all tasks that are connected to a lost one are, and as many start again;
+    `elastic-upstream-backup`: as `state-management`, with acks that trim; `upstream-backup`: without checkpoints,
     upstream sends the last time again; `source-backup`: the sources do, and all in between is started anew;
     `active-replication`: without checkpoints, all between sources and sinks is processed on a second host, too;
     `acker`: sources emit again what was not processed."""
@@ -267,12 +269,13 @@ class FaultTolerance(Description):
     @property
     def takes_checkpoints(self) -> bool:
         """Return whether tasks take periodic checkpoints."""
-        return self.method in ("checkpoint", "synchronous-checkpoints", "state-management") or self.trims_by_acks
+        methods = ("checkpoint", "synchronous-checkpoints", "region-restart", "state-management")
+        return self.method in methods or self.trims_by_acks
 
     @property
     def rolls_back(self) -> bool:
-        """Return whether the whole job goes back to its checkpoints after a failure."""
-        return self.method == "synchronous-checkpoints"
+        """Return whether the whole job, or a failover region of it, goes back to its checkpoints after a failure."""
+        return self.method in ("synchronous-checkpoints", "region-restart")
 
     @property
     def keeps_outputs(self) -> bool:

@@ -60,13 +60,15 @@ def placement(scenario: ScenarioDescription) -> dict[str, str]:
 
     Round robin over the hosts of the operator's host group where `placement.operators` names one, over the slots of
     the groups in `placement.hosts` where it names some (`spread`), else in file order over all hosts with one counter;
-    spare hosts get none. `placement.tasks` overrules single tasks.
+    spare hosts get none. `placement.tasks` overrules single tasks. With `placement.slot_sharing` task k of each other
+    operator is in slot k.
     """
     spare = set(spare_hosts(scenario))
     all_hosts = tuple(host for host in hosts(scenario) if host not in spare)
     turn = 0
     placed = {}
     free = []
+    shared = shared_slots(scenario)
     for operator, index in tasks(scenario):
         name, group = task_name(operator, index), scenario.placement.operators.get(operator)
         if name in scenario.placement.tasks:
@@ -75,6 +77,8 @@ def placement(scenario: ScenarioDescription) -> dict[str, str]:
         elif group is not None:
             # An operator with a host group of its own starts at that group's first host: task j on host j mod n.
             placed[name] = host_name(group, index % scenario.hosts[group].used)
+        elif shared:
+            placed[name] = shared[index]
         elif scenario.placement.hosts:
             placed[name] = ""  # in its place in the order; below
             free.append(name)
@@ -82,6 +86,14 @@ def placement(scenario: ScenarioDescription) -> dict[str, str]:
             placed[name] = all_hosts[turn % len(all_hosts)]
             turn += 1
     return placed | dict(zip(free, spread(scenario, scenario.placement.hosts, len(free), placed.values()), strict=True))
+
+
+def shared_slots(scenario: ScenarioDescription) -> tuple[str, ...]:
+    """Return the host of each slot that several operators share, as many as the largest has tasks; none without."""
+    if not scenario.placement.slot_sharing:
+        return ()
+    groups = scenario.placement.hosts or tuple(scenario.hosts)
+    return spread(scenario, groups, max(operator.parallelism for operator in scenario.operators.values()))
 
 
 def spread(

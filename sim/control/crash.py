@@ -160,7 +160,7 @@ class CrashCoordinator:
                     waiting.remove(loss)
                 return
             yield clock.sleep(clock.now_ns() + self._draw_ns(times.allocate, "allocate", losses[0]))
-        found = [loss for loss in map(self.recovery.allocate, filter(self._is_lost, detected)) if loss]
+        found = self.recovery.allocate([*filter(self._is_lost, detected)])
         for loss in detected:
             waiting.remove(loss)
         waiting += found
@@ -174,7 +174,8 @@ class CrashCoordinator:
     def _takes_time(self) -> bool:
         scenario = self.state.plan.scenario
         times, noticed_s = scenario.recovery, scenario.detector.connection_s
-        return any(one is not None for one in (times.allocate, times.restart, times.strategy, noticed_s))
+        takes_time = any(one is not None for one in (times.allocate, times.restart, times.strategy, noticed_s))
+        return takes_time or self.recovery.method.starts_together  # then all have slots before any is taken
 
     def _draw_ns(self, law: TimeDistribution | None, what: str, loss: LostPartition) -> int:
         """Return a time [ns] that is drawn for the failure."""

@@ -168,8 +168,8 @@ class Failures:
     def fail(self, host: int, repair_ns: int | None, silent: bool = False) -> None:
         """Kill the host: queues, services, state, unsent outputs, and the checkpoints that it holds are gone.
 
-        One that is `silent` breaks no connection and refuses no heartbeat. A fenced host has nothing to lose; it is back
-        when it is repaired, and not with its next heartbeat.
+        One that is `silent` breaks no connection and refuses no heartbeat. A fenced host has nothing to lose; it is
+        back when it is repaired, and not with its next heartbeat.
         """
         state, recorder = self.state, self.state.recorder
         now = state.clock.now_ns()

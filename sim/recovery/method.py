@@ -8,7 +8,7 @@ to the data plane: receivers drop them by their ids where `RunPlan.drops_duplica
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from sim.control.cluster import LostPartition
@@ -28,8 +28,13 @@ class SavedState(NamedTuple):
 class RecoveryMethod(ABC):
     """Says what is lost, who takes it, where its state comes from, and who replays what."""
 
+    starts_together = False
+    """Whether nothing of what is lost starts before all of it has a slot."""
+
     def __init__(self, state: StateOn[InstancePlane], hosts: HostChoice, replicas: Replicas) -> None:
         self.state, self.cluster, self.hosts, self.replicas = state, state.cluster, hosts, replicas
+        self.new_task: Callable[[int, int], int]  # starts a task of an operator on a host; set by who knows instances
+        self.task_on: Callable[[int, int], int]  # returns the one that is there, or starts it
 
     def rolled_back(self, losses: Sequence[LostPartition]) -> Sequence[int]:
         """Return the live tasks that are killed, and whose partitions are lost as well, when these are."""
@@ -45,6 +50,13 @@ class RecoveryMethod(ABC):
     def host_for(self, partition: int) -> Choice:
         """Return the host that takes a lost partition, and why."""
         return self.hosts.for_partition(partition)
+
+    def task_for(self, partition: int, host: int) -> int:
+        """Return the task on that host which gets a lost partition: the one of its operator, or a new one."""
+        return self.task_on(self.cluster.partition_operator[partition], host)
+
+    def slots_lost(self) -> None:  # noqa: B027 - most methods keep no slots
+        """Note that the slots are not taken that `host_for` has found: not all have one."""
 
     def where_it_was(self, partition: int) -> Choice | None:
         """Return the host of a partition that was rolled back, if that is alive and has room."""

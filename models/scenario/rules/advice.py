@@ -172,7 +172,7 @@ def _of_times(scenario: Scenario) -> Iterator[Advice]:
 
 
 def _detected_s(scenario: Scenario, failure: HostFailure) -> float:
-    """Return when a failure is detected: by a broken connection, by silence after the last heartbeat, or at the repair."""
+    """Return when a failure is detected: by broken connections, by silence after a heartbeat, or at the repair."""
     heartbeat_s = scenario.detector.heartbeat_s
     last = max(0.0, math.ceil(failure.at_s / heartbeat_s) - 1) * heartbeat_s
     detected = max(failure.at_s, last + scenario.detector.patience_s(failure.silent))

@@ -169,14 +169,19 @@ def _of_slots(scenario: Scenario) -> Iterator[InputFault]:
     """Yield one fault for each group of hosts in which more tasks are placed on a host than it has slots."""
     if all(group.slots is None for group in scenario.hosts.values()):
         return
-    used = Counter(layout.placement(scenario).values())
+    placed, shared = layout.placement(scenario), scenario.placement.slot_sharing
+    used = Counter(
+        (placed[layout.task_name(name, index)], name if shared else "") for name, index in layout.tasks(scenario)
+    )
     reported = set()
-    for host, name in layout.host_group_names(scenario).items():
+    for (host, operator), count in used.items():
+        name = layout.host_group_names(scenario)[host]
         group = scenario.hosts[name]
-        if group.slots is not None and used[host] > group.slots and name not in reported:
+        if group.slots is not None and count > group.slots and name not in reported:
             reported.add(name)
+            of = f" of {operator}" if shared else ""
             yield InputFault(
-                path_text(("hosts", name, "slots")), group.slots, f"{used[host]} tasks are placed on {host}"
+                path_text(("hosts", name, "slots")), group.slots, f"{count} tasks{of} are placed on {host}"
             )
 
 
@@ -205,7 +210,10 @@ def _of_rebalances(scenario: Scenario) -> Iterator[InputFault]:
     taken = [host for task, host in placed.items() if operator_of[task] in staying]
     count = sum(operator not in staying for operator in operator_of.values())
     for name, event in scenario.events.items():
-        if isinstance(event, Rebalance) and all(group in scenario.hosts for group in event.hosts):
+        if isinstance(event, Rebalance) and scenario.placement.slot_sharing:
+            rule = "needs a slot for each task: placement.slot_sharing is true"
+            yield InputFault(path_text(("events", name, "kind")), event.kind, rule, "remove placement.slot_sharing")
+        elif isinstance(event, Rebalance) and all(group in scenario.hosts for group in event.hosts):
             free = layout.free_slots(scenario, event.hosts, taken)
             if free < count:
                 rule = f"{count} tasks need a slot, and {int(free)} are free there"

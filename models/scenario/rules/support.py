@@ -184,6 +184,8 @@ def _of_fault_tolerance(scenario: Scenario) -> list[tuple[str, object, str]]:
         found += _beside_trimming(scenario)
     if tolerance.method == "acker":
         found += _beside_acker(scenario)
+    if tolerance.method == "region-restart":
+        found += _beside_region_restart(scenario)
     if tolerance.takes_checkpoints and tolerance.copies > 1:
         found.append(("fault_tolerance.copies", tolerance.copies, "one copy is"))
     return found + _of_replicas(scenario)
@@ -216,6 +218,22 @@ def _beside_acker(scenario: Scenario) -> list[tuple[str, object, str]]:
     for name, operator in scenario.operators.items():
         if operator.buffer is not None:
             found.append((path_text(("operators", name, "buffer")), operator.buffer, "without an acker it is"))
+    return found
+
+
+def _beside_region_restart(scenario: Scenario) -> list[tuple[str, object, str]]:
+    """Return (path, value, hint) of what meets restarts of regions: rebalances, replicas, and hosts of one's own."""
+    found, tolerance = list[tuple[str, object, str]](), scenario.fault_tolerance
+    for name, event in scenario.events.items():
+        if isinstance(event, Rebalance):
+            hint = 'with fault_tolerance.method = "checkpoint" it is'
+            found.append((path_text(("events", name, "kind")), event.kind, hint))
+    if scenario.has_replicas:
+        found.append(("fault_tolerance.replicas", NO_VALUE, 'with fault_tolerance.method = "checkpoint" it is'))
+    if tolerance.restart != "anywhere":
+        found.append(
+            ("fault_tolerance.restart", tolerance.restart, "anywhere is: tasks stay where they were if they can")
+        )
     return found
 
 

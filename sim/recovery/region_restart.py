@@ -1,0 +1,107 @@
+"""Recovery of failover regions from their checkpoints, as Flink does it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import networkx as nx
+
+from sim.control.cluster import LostPartition
+from sim.control.host_choice import Choice, HostChoice
+from sim.control.replicas import Replicas
+from sim.control.run_state import StateOn
+from sim.data_plane import InstancePlane
+from sim.operator_plan import OperatorPlan
+from sim.recovery.checkpoint import RestoreFromCheckpoint
+
+
+class RegionRestart(RestoreFromCheckpoint):
+    """Roll the failover region of what is lost back: kill its tasks, and start as many again.
+
+    Lost: every partition that is connected to a lost one. Taken by: a new task for each that was there, on the same
+    host if that has a slot, else on the one with the fewest key groups; none starts before all have a slot. State: the
+    checkpoint. Replayed: what checkpoints and sources keep. Dropped downstream: outputs that come a second time.
+    Source: Flink's documentation, "Task Failure Recovery".
+    """
+
+    starts_together = True
+
+    def __init__(self, state: StateOn[InstancePlane], hosts: HostChoice, replicas: Replicas) -> None:
+        super().__init__(state, hosts, replicas)
+        self._regions = regions(state.plan.operators, state.plan.first_partition)
+        self._hosts: dict[int, int] = {}  # task that is gone -> host with a slot for its successor
+        self._successors: dict[int, int] = {}  # task that is gone -> the new one
+
+    def rolled_back(self, losses: Sequence[LostPartition]) -> Sequence[int]:
+        """Return the live tasks in the regions of what is lost."""
+        self.slots_lost()
+        group_of = self.cluster.group_of
+        down = {self._regions[group_of(loss.partition)] for loss in losses}
+        alive, at = self.cluster.task_alive, self.cluster.partition_task
+        found = {at[one] for one in range(len(at)) if self._regions[group_of(one)] in down}
+        return sorted(task for task in found if task >= 0 and alive[task])
+
+    def host_for(self, partition: int) -> Choice:
+        """Return the host with a slot for the successor of the partition's task, which is the same once there is one.
+
+        One that was found and has died since is not asked for again.
+        """
+        task = self.cluster.partition_task[partition]
+        host = self._hosts.get(task)
+        if host is not None and self.state.view.host_alive(host):
+            return Choice(host, "its task has a slot there")
+        self._hosts.pop(task, None)
+        operator, own = self.cluster.partition_operator[partition], self.cluster.task_host[task]
+        if self.state.view.host_alive(own) and self._has_slot(operator, own):
+            choice = Choice(own, "it was there before the region was rolled back")
+        else:
+            host = self.hosts.least_used(lambda one: self._has_slot(operator, one))
+            free = "it has a free slot, and the fewest key groups and tasks" if host is not None else "no slot is free"
+            choice = Choice(host, free)
+        if choice.host is not None:
+            self._hosts[task] = choice.host
+        return choice
+
+    def task_for(self, partition: int, host: int) -> int:
+        """Return the successor of the partition's task; a new one for the first of its partitions."""
+        task = self.cluster.partition_task[partition]
+        if task not in self._successors:
+            self._successors[task] = self.new_task(self.cluster.partition_operator[partition], host)
+        return self._successors[task]
+
+    def slots_lost(self) -> None:
+        """Give the slots back in which nothing was started."""
+        self._hosts = {task: host for task, host in self._hosts.items() if task in self._successors}
+
+    def _has_slot(self, operator: int, host: int) -> bool:
+        """Return whether a task of the operator has a slot on a host beside those that are to start there."""
+        waiting = [
+            self.cluster.task_operator[task]
+            for task, at in self._hosts.items()
+            if at == host and task not in self._successors
+        ]
+        return self.hosts.slots.free(operator, host, waiting) > 0
+
+
+def regions(operators: Sequence[OperatorPlan], first_partition: Sequence[int]) -> list[int]:
+    """Return a number for the failover region of each partition (n_partitions,).
+
+    A region is a connected component of the tasks over the edges between them. Partitions of one task are connected,
+    too, which only an operator with several key groups per task has: its input is by key, and connects them anyway.
+    """
+    graph: nx.Graph[int] = nx.Graph()
+    graph.add_nodes_from(range(first_partition[-1]))
+    for operator in operators:
+        own = range(first_partition[operator.index], first_partition[operator.index + 1])
+        for edge in operator.edges:
+            below = range(first_partition[edge.down.index], first_partition[edge.down.index + 1])
+            if edge.partitioning == "forward":
+                graph.add_edges_from(zip(own, below, strict=False))
+            else:
+                nx.add_star(graph, (below[0], *own))
+                nx.add_star(graph, (own[0], *below))
+    found = [0] * first_partition[-1]
+    for number, component in enumerate(nx.connected_components(graph)):
+        for partition in component:
+            found[partition] = number
+    return found
