@@ -43,8 +43,7 @@ def failover_regions(scenario: Scenario) -> list[tuple[str, ...]]:
     """Return the tasks that Flink restarts together when one of them fails, region by region, in file order.
 
     They are the connected components over streams that are not kept in between: a stream by forward joins pairs of
-    tasks, any other all tasks of both operators. The simulator recovers partitions of state where Flink restarts a
-    region.
+    tasks, any other all tasks of both operators. The simulator restarts them together with the method `region-restart`.
 
     Source: pipelined regions of Apache Flink ("Task Failure Recovery" in its documentation).
     """

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import networkx as nx
-
-from sim.control.cluster import LostPartition
+from models.topology import layout
+from models.topology.weak_points import failover_regions
+from sim.control.cluster import LostPartition, RunPlan
 from sim.control.host_choice import Choice, HostChoice
 from sim.control.replicas import Replicas
 from sim.control.run_state import StateOn
 from sim.data_plane import InstancePlane
-from sim.operator_plan import OperatorPlan
 from sim.recovery.checkpoint import RestoreFromCheckpoint
 
 
@@ -28,7 +27,7 @@ class RegionRestart(RestoreFromCheckpoint):
 
     def __init__(self, state: StateOn[InstancePlane], hosts: HostChoice, replicas: Replicas) -> None:
         super().__init__(state, hosts, replicas)
-        self._regions = regions(state.plan.operators, state.plan.first_partition)
+        self._regions = _regions(state.plan)
         self._hosts: dict[int, int] = {}  # task that is gone -> host with a slot for its successor
         self._successors: dict[int, int] = {}  # task that is gone -> the new one
 
@@ -83,25 +82,11 @@ class RegionRestart(RestoreFromCheckpoint):
         return self.hosts.slots.free(operator, host, waiting) > 0
 
 
-def regions(operators: Sequence[OperatorPlan], first_partition: Sequence[int]) -> list[int]:
-    """Return a number for the failover region of each partition (n_partitions,).
-
-    A region is a connected component of the tasks over the edges between them. Partitions of one task are connected,
-    too, which only an operator with several key groups per task has: its input is by key, and connects them anyway.
-    """
-    graph: nx.Graph[int] = nx.Graph()
-    graph.add_nodes_from(range(first_partition[-1]))
-    for operator in operators:
-        own = range(first_partition[operator.index], first_partition[operator.index + 1])
-        for edge in operator.edges:
-            below = range(first_partition[edge.down.index], first_partition[edge.down.index + 1])
-            if edge.partitioning == "forward":
-                graph.add_edges_from(zip(own, below, strict=False))
-            else:
-                nx.add_star(graph, (below[0], *own))
-                nx.add_star(graph, (own[0], *below))
-    found = [0] * first_partition[-1]
-    for number, component in enumerate(nx.connected_components(graph)):
-        for partition in component:
-            found[partition] = number
-    return found
+def _regions(plan: RunPlan) -> list[int]:
+    """Return the number of the failover region of each partition (n_partitions,)."""
+    numbers = {task: number for number, tasks in enumerate(failover_regions(plan.scenario)) for task in tasks}
+    return [
+        numbers[layout.task_name(operator.name, layout.task_of_group(index, operator.description.parallelism))]
+        for operator in plan.operators
+        for index in range(operator.description.groups)
+    ]

@@ -28,7 +28,6 @@ from sim.control.cluster import RunPlan
 from sim.engine import records, simulate
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.plain.plane import PlainPlane
-from sim.recovery.region_restart import regions
 
 DETECTED = 2500 + 500
 
@@ -116,14 +115,6 @@ def test_only_the_pipeline_of_a_lost_task_restarts() -> None:
     visits = found.tables["visits"]
     during = (visits["start_ns"] > 2750 * MS) & (visits["start_ns"] < 2950 * MS)
     assert {*visits["task"][during & (visits["operator"] == 1)].tolist()} == {4, 5}  # sum-0 and sum-1 went on
-
-
-@pytest.mark.parametrize(("inner", "count"), [("key", 1), ("shuffle", 1), ("forward", 4)])
-def test_regions_are_connected_by_edges(inner: str, count: int) -> None:
-    plan = RunPlan.of(unchecked(job(inner)), RunInputs(), 0)
-    found = regions(plan.operators, plan.first_partition)
-    assert len(found) == plan.first_partition[-1]
-    assert len({*found}) == count
 
 
 # -- random jobs
