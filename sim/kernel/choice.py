@@ -121,9 +121,6 @@ def takes_turns(plan: RunPlan) -> bool:
         return False
     if scenario.detector.errs or not all(isinstance(one, (HostFailure, Rebalance)) for one in scenario.events.values()):
         return False
-    threads = (one.description.threads for one in plan.operators if one.description.service is not None)
-    if max(threads, default=1) > 1:
-        return False  # a pool applies tuples in another order than that in which they come
     if not all(need.at_times for need in needs_of(plan)):
         return False
     if any(group.cpu == "processor-sharing" for group in plan.host_groups):

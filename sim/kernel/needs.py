@@ -134,6 +134,13 @@ def _has_no_service(_: _Run, operator: OperatorPlan) -> str | None:
     return _when(inner and operator.description.service is None, f"{operator.name} has no service")
 
 
+def _applies_out_of_order(run: _Run, operator: OperatorPlan) -> str | None:
+    """A pool of threads applies tuples in another order than that in which they come, which ids follow."""
+    pool = operator.description.threads > 1 and operator.description.service is not None
+    words = f"{operator.name} has several threads, and tuples may come twice"
+    return _when(pool and run.plan.keeps_ids, words)
+
+
 def _is_source_with_service(_: _Run, operator: OperatorPlan) -> str | None:
     serves = operator.description.service is not None
     return _when(operator.is_source and serves, f"the source {operator.name} has a service")
@@ -189,6 +196,7 @@ OF_RUN: tuple[Row[RunPlan], ...] = (
     Row(lambda _, plan: _when(plan.counts_load, "the load of each key group is counted"), (CountingPlane,)),
 )
 OF_OPERATOR: tuple[Row[OperatorPlan], ...] = (
+    Row(_applies_out_of_order),
     Row(lambda _, one: _when(one.description.kind not in _KINDS, f"{one.name} is a {one.description.kind}")),
     Row(lambda _, one: _when(one.description.window is not None, f"{one.name} has a window")),
     Row(lambda _, one: _when(one.description.timer is not None, f"{one.name} has a timer")),

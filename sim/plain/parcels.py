@@ -6,6 +6,7 @@ And those with which key groups move without a second instance.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from operator import index
 
 from models.records.tables import NEVER
 from sim.control.placing import check_moving, check_placement, check_taken, senders_to
@@ -190,6 +191,7 @@ class Parcels(Channels):
 
     def _put_taken(self, parcel: int, contents: Contents, task: int) -> None:
         """Make the key groups live, and let what waits for them go on."""
+        parcel, task = index(parcel), index(task)
         goal = contents.taken[0].task
         if goal.index != task:
             raise ValueError("key groups that were taken are put at their next task")

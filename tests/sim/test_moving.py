@@ -145,6 +145,9 @@ def test_a_state_is_taken_when_all_senders_know_and_all_is_served(control: Contr
         plane.discard(parcel.number)
     with pytest.raises(ValueError, match="at their next task"):
         plane.put(parcel.number, 2)
+    for number, task in ((0.0, 3), (0, 3.0), (0, [3]), (0, np.array([3, 3]))):
+        with pytest.raises(TypeError):
+            plane.put(number, task)
     control.run(60_000_000)
     waiting = {row[0]: row[2] for row in plane.samples()}
     assert waiting[2] == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
+from operator import index
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -93,6 +94,7 @@ class Moving(ABC):
 
     def _put_taken(self, parcel: int, task: int) -> None:
         """Make the key groups that were taken live at their next task."""
+        parcel, task = index(parcel), index(task)
         numbers = np.array(self._taken[parcel], np.int64)
         u = self.state.partitions[numbers]
         if np.any(u["task"] != task):

@@ -259,6 +259,30 @@ class TwoKernels(CompiledPlane):
         self._check_ids_known()
         return super().snapshot(partitions)
 
+    def add_instance(self, instance: int, partition: int, task: int) -> None:
+        """Refuse a second instance of a group, of which neither the scan nor a hand-over knows."""
+        raise NotCovered("a key group gets a second instance")
+
+    def replay(self, sender: int, receiver: int, turn: bool = False, missing: bool = False) -> tuple[int, int]:
+        """All that is kept for the receiver is sent again."""
+        self._act_in_loop()
+        self._check_ids_known()
+        return super().replay(sender, receiver, turn, missing)
+
+    def emit_again(self, partition: int, sequences: Sequence[int]) -> None:
+        """A source emits the tuples with these numbers again."""
+        self._act_in_loop()
+        found = np.flatnonzero(self.state.sources["partition"] == partition)
+        if found.size and self._made is not None and min(sequences, default=0) < self._made.emitted[found[0]]:
+            raise NotCovered("tuples are emitted again that nobody would know as duplicates")
+        super().emit_again(partition, sequences)
+
+    def checkpoint_bytes(self, partition: int) -> int:
+        """Return the size of all that a restore reads."""
+        self._act_in_loop()
+        self._check_stored(np.array([partition], np.int64))
+        return super().checkpoint_bytes(partition)
+
     def install(self, partition: int) -> int:
         """The state of the stored checkpoint becomes that of the partition."""
         self._act_in_loop()
@@ -377,5 +401,5 @@ def _verbs(interface: type) -> Iterator[str]:
 for _name in _verbs(DataPlane):
     if _name in ("samples", "buffers", "links", "lag"):
         setattr(TwoKernels, _name, _by_who_has_the_run(_name))
-    elif _name not in {*_verbs(Plane), "crash", "kill", "snapshot", "install"}:
+    elif _name not in {*_verbs(Plane), *vars(TwoKernels)}:
         setattr(TwoKernels, _name, _by_the_event_loop(_name))

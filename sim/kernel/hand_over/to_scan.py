@@ -112,6 +112,12 @@ class LoopAtRest:
             return "tuples are on their way to tasks that have lost them"
         if (loop.sources["emitted"] != loop.sources["arrived"]).any():
             return "tuples wait at a source"
+        arrivals = self.events[self.events["kind"] == CREATE]
+        own_rank = SERVICE + self.partition_task[loop.sources["partition"][arrivals["ref"]]]
+        if (
+            arrivals["rank"] != own_rank
+        ).any():  # the scan would put it in the place of the task that the source has now
+            return "the next arrival at a source was set before it came to its task"
         return self._is_kept_apart() if self.keeps else None
 
     def _is_kept_apart(self) -> str | None:
@@ -177,6 +183,10 @@ class LoopAtRest:
 
         current = np.where(u["stored"] == 1, u["stored_checkpoint_host"], u["planned"])
         chosen = np.where(usable(u["planned"]), u["planned"], np.where(usable(current), current, NO_ANSWER))
+        # The scan knows one host for the stored checkpoint and for the next.
+        elsewhere = (u["stored"] == 1) & (u["stored_checkpoint_host"] != chosen)
+        if not loop.options["remote_store"] and elsewhere.any():
+            return "a checkpoint is stored elsewhere than the next one will be"
         if loop.options["remote_store"]:
             chosen = np.full(self.partitions, REMOTE)
         self.chosen = chosen
@@ -391,7 +401,7 @@ class _Filling:
         saved["sent"] = u["kept_rows"]
         saved["sent_then"] = u["kept_rows"] - u["new_kept_bytes"] // size
         saved["on_its_way"] = u["saving"]
-        saved["stored"] = (u["stored"] == 1) & (u["stored_checkpoint_host"] == rest.chosen)
+        saved["stored"] = u["stored"]
         saved["checkpoint_host"] = np.where(rest.chosen == NO_ANSWER, NO_HOST, rest.chosen)
         scan.remote_link["free"] = loop.remote_link["free"]
         scan.checkpoint_rows = loop.checkpoint_rows.copy()
