@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from analysis.runs.tables import checkpoints_of_operators
 from holdfast.terminal import table
 from models import display
+from models.engines.behaviours import Status
 
 if TYPE_CHECKING:
     from analysis.runs.run_summary import (
@@ -175,3 +176,14 @@ def guarantee_line(summary: RunSummary) -> str:
         f"Tuples at the sinks: {counts.lost:,} lost, {counts.duplicated:,} duplicated; "
         f"in state: {counts.state_lost or 0:,} lost, {counts.state_duplicated or 0:,} duplicated."
     )
+
+
+def engine_lines(summary: RunSummary) -> Iterator[str]:
+    """Yield what of the engine that the scenario names is modelled, simplified or absent; nothing without one."""
+    engine = summary.engine
+    if engine is None:
+        return
+    yield f"Modelled on {engine.name} {engine.version}; `holdfast show --defaults` says what it brings."
+    for status in Status:
+        names = [one.name.lower() for one in engine.behaviours if one.status == status]
+        yield f"  {status.value}: {', '.join(names)}"

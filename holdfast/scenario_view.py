@@ -8,7 +8,9 @@ from typing import Any
 
 from holdfast import terminal
 from models import display, units
+from models.scenario.engine import Engine
 from models.scenario.inputs import RunInputs
+from models.scenario.reading import engine_values
 from models.scenario.rules import warnings
 from models.scenario.scenario import Scenario
 from models.steady_state.checkpoint_traffic import link_sharing
@@ -74,6 +76,43 @@ def _structure_facts(scenario: Scenario, load: Load) -> dict[str, Any]:
         "hosts_cut": points.hosts_cut,
         "hosts_at_least": points.hosts_at_least,
     }
+
+
+def defaults_document(engine: Engine, scenario: Scenario) -> dict[str, Any]:
+    """Return the values that the engine brings, which of them hold, and what of the engine is modelled."""
+    held = engine_values(scenario)
+    return {
+        "engine": engine.name,
+        "version": engine.version,
+        "defaults": [one._asdict() | {"holds": one.path in held} for one in engine.defaults],
+        "behaviours": [one._asdict() for one in engine.behaviours],
+    }
+
+
+def defaults_tables(engine: Engine, scenario: Scenario) -> Iterator[Any]:
+    """Return the same as tables."""
+    held = engine_values(scenario)
+    rows = [
+        (
+            one.path,
+            _value(one.value) if one.path in held else f"({_value(one.value)}: the file says something else)",
+            f"{one.source}: {one.option}" if one.option else one.source,
+        )
+        for one in engine.defaults
+    ]
+    title = f"What {engine.title} brings where the file says nothing"
+    yield terminal.table(title, ("key", "value", "source"), rows, text_columns=3, whole_columns=1)
+    listed = [(one.name, one.status.value, one.text) for one in engine.behaviours]
+    yield terminal.table(
+        f"What of {engine.title} is there", ("behaviour", "", "how"), listed, text_columns=3, whole_columns=2
+    )
+
+
+def _value(value: object) -> str:
+    """Return a value as a file has it."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key} = {_value(one)}" for key, one in value.items())
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def tables(scenario: Scenario, inputs: RunInputs | None) -> Iterator[Any]:

@@ -175,6 +175,7 @@ _MOST_CHECKS = 240
 _PART = 0.1  # of all checks: the first and the last of them say how busy hosts were before and after
 _ABOUT: dict[str, str] = {
     Action.RESTORE: "recovery",
+    Action.RESTART: "recovery",
     Action.LOSE_STATE: "recovery",
     Action.FAIL: "recovery",
     Action.FENCE: "recovery",

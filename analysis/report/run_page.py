@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from analysis.report import content as values
 from analysis.report import lines_of_records as lines
@@ -34,6 +34,7 @@ from analysis.runs.migration_kinds import classified
 from analysis.runs.run_summary import RunSummary
 from models import display
 from models.records.tables import RunRecords
+from models.scenario.engine import Engine
 from models.scenario.events import ADJUSTMENT, HostFailure, Migrate, Rebalance, Rescale
 from models.scenario.fault_tolerance import Detector
 from models.scenario.inputs import RunInputs
@@ -43,7 +44,7 @@ from models.topology import layout
 
 
 def engine_assumptions(scenario: Scenario) -> tuple[str, ...]:
-    """Return the assumptions of the engine about what this scenario has.
+    """Return the assumptions of the simulator about what this scenario has, and those about the engine that it names.
 
     Each is one sentence of plain text, in which backticks mark keys of the scenario file. Assumptions about features
     that the scenario does not use are left out.
@@ -87,8 +88,13 @@ def engine_assumptions(scenario: Scenario) -> tuple[str, ...]:
             "No checkpoint is taken. A lost task starts empty, and gets the history once more; what is older is lost.",
         ),
         (
-            tolerance.rolls_back,
+            tolerance.method == "synchronous-checkpoints",
             "A failure rolls the whole job back; each key group or task comes back with its own newest checkpoint.",
+        ),
+        (
+            tolerance.method == "region-restart",
+            "A failure rolls back all tasks that are connected to a lost one, and as many start again once all have a "
+            "slot; each key group or task comes back with its own newest checkpoint.",
         ),
         (
             scenario.may_fail and tolerance.divides_groups and not tolerance.replicates_all,
@@ -96,7 +102,7 @@ def engine_assumptions(scenario: Scenario) -> tuple[str, ...]:
             "first; nothing moves back afterwards.",
         ),
         (
-            scenario.may_fail and not tolerance.divides_groups,
+            scenario.may_fail and not (tolerance.divides_groups or tolerance.method == "region-restart"),
             "A key group of a dead host resumes on the host that holds its checkpoint, else on the live host with the "
             "fewest key groups and tasks; nothing moves back afterwards.",
         ),
@@ -125,7 +131,14 @@ def engine_assumptions(scenario: Scenario) -> tuple[str, ...]:
             "instants. What a window emits is as old as its newest tuple of that key, from which latency counts.",
         ),
     ]
-    return tuple(said for holds, said in found if holds)
+    return (*(said for holds, said in found if holds), *_of_engine(scenario.engine))
+
+
+def _of_engine(engine: Engine | None) -> Iterator[str]:
+    """Yield what of the engine that the scenario names is modelled, simplified or absent."""
+    if engine is not None:
+        for one in engine.behaviours:
+            yield f"{engine.title}, {one.name.lower()}: {one.status.value}. {one.text}"
 
 
 def recording_assumptions(records: Sequence[RunRecords]) -> tuple[str, ...]:

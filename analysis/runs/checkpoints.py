@@ -200,7 +200,9 @@ def _ages_ns(scenario: Scenario, one: RunRecords) -> list[int]:
     ages = []
     tolerance = scenario.fault_tolerance
     for operator, group, failed, detected in zip(*columns, strict=True):
-        if tolerance.trims_by_acks and not tolerance.saves(scenario.operators[one.operators[operator]]):
+        described = scenario.operators[one.operators[operator]]
+        outside = tolerance.rolls_back and described.kind in ("source", "sink")  # goes on from what it was told last
+        if outside or (tolerance.trims_by_acks and not tolerance.saves(described)):
             continue  # without a state there is nothing to be old
         known = [save for save in by_partition.get((operator, group), ()) if save[0] <= detected]
         stored, taken, checkpoint_host = known[-1] if known else (0, 0, -1)

@@ -501,6 +501,24 @@ class Verdict:
 
 
 @dataclass(frozen=True)
+class EngineBehaviour:
+    """A behaviour of the engine that the scenario names: modelled, simplified or absent, and how."""
+
+    name: str
+    status: str
+    text: str
+
+
+@dataclass(frozen=True)
+class EngineUsed:
+    """The engine that the scenario names, and what of it a run has."""
+
+    name: str
+    version: str
+    behaviours: tuple[EngineBehaviour, ...]
+
+
+@dataclass(frozen=True)
 class RunSummary:
     """All replications of a run; a section is None where the scenario has nothing of that.
 
@@ -516,6 +534,7 @@ class RunSummary:
     operators: Mapping[str, OperatorSummary]
     latency_s: Latency
     recording: Recording | None
+    engine: EngineUsed | None
     kernel: KernelUsed | None
     network: LinkSharing
     checkpoints: Checkpoints | None

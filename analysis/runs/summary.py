@@ -31,6 +31,8 @@ from analysis.runs.rebalances import rebalances
 from analysis.runs.recoveries import broken, recoveries, replicas
 from analysis.runs.run_summary import (
     Durations,
+    EngineBehaviour,
+    EngineUsed,
     Guarantee,
     KernelUsed,
     Latency,
@@ -70,6 +72,7 @@ def summarise(scenario: Scenario, records: Sequence[RunRecords]) -> RunSummary:
         operators={name: _operator(scenario, name, records) for name in names},
         latency_s=_latency(latencies),
         recording=_recording(records),
+        engine=_engine(scenario),
         kernel=_kernel(records),
         network=link_sharing(scenario),
         checkpoints=checkpoints(scenario, records),
@@ -222,6 +225,15 @@ def _recording(records: Sequence[RunRecords]) -> Recording | None:
         return None
     binned = any(one.detail == "histograms" for one in records)
     return Recording("histograms" if binned else "tuples", QUANTILE_ERROR if binned else 0.0)
+
+
+def _engine(scenario: Scenario) -> EngineUsed | None:
+    """Return the engine that the scenario names, with its behaviours; None without one."""
+    engine = scenario.engine
+    if engine is None:
+        return None
+    behaviours = tuple(EngineBehaviour(one.name, one.status.value, one.text) for one in engine.behaviours)
+    return EngineUsed(engine.name, engine.version, behaviours)
 
 
 def _kernel(records: Sequence[RunRecords]) -> KernelUsed | None:

@@ -186,4 +186,4 @@ def _show(result: RunResult) -> None:
         terminal.show(tables.targets_table(summary.targets).brief)
     if summary.broken:
         terminal.show(run_tables.broken_line(summary.broken))
-    terminal.show(run_tables.guarantee_line(summary))
+    terminal.show(run_tables.guarantee_line(summary), *run_tables.engine_lines(summary))

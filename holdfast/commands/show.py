@@ -9,7 +9,7 @@ import typer
 
 from holdfast import terminal
 from holdfast.commands.options import AsJson, File, Settings, as_options
-from holdfast.scenario_view import document, tables
+from holdfast.scenario_view import defaults_document, defaults_tables, document, tables
 from models.errors import InputError
 from models.scenario.inputs import RunInputs
 from models.scenario.workload import ProfileRate, SeriesRate
@@ -31,12 +31,18 @@ def show(
         str, typer.Option("--graph-of", metavar="WHAT", help="Of what: operators, tasks, or placement")
     ] = "operators",
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --graph")] = False,
+    defaults: Annotated[
+        bool, typer.Option("--defaults", help="Show what the engine of the scenario brings, and from where")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show topology, placement, expected rates and load by operator and host, what all depends on, and the run's size.
 
     The graph in a file has the same rates, loads and times as attributes of its nodes and edges.
     """
+    if defaults:
+        _show_defaults(file, settings, as_json)
+        return
     refuse_graph(graph, force=force)
     with as_options({"of": "--graph-of"}):
         job_graph.refuse_kind(graph_of)
@@ -52,6 +58,17 @@ def show(
         terminal.print_json(document(loaded.scenario, inputs))
     else:
         terminal.show(*tables(loaded.scenario, inputs), *(f"missing: {line}" for line in missing))
+
+
+def _show_defaults(file: str, settings: list[str] | None, as_json: bool) -> None:
+    """Show the values of the engine that the scenario names."""
+    scenario = read_scenario(resolve(file), settings or []).scenario
+    if scenario.engine is None:
+        raise InputError.at("--defaults", file, "names no engine, which would bring values", 'engine = "flink"')
+    if as_json:
+        terminal.print_json(defaults_document(scenario.engine, scenario))
+    else:
+        terminal.show(*defaults_tables(scenario.engine, scenario))
 
 
 def _load(file: str, settings: list[str] | None) -> tuple[LoadedScenario, RunInputs | None, list[str]]:

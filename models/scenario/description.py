@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from models.scenario.cluster import HostGroup, Network, Placement
+from models.scenario.engine import Engine, as_engine
 from models.scenario.events import (
     ADJUSTMENT,
     WITHOUT_CHECKPOINTS,
@@ -41,6 +42,9 @@ class ScenarioDescription(Description):
     """Version of this description."""
     name: str = Field(default="", max_length=200)
     """One line that says what is asked."""
+    engine: Annotated[Engine, BeforeValidator(as_engine, json_schema_input_type=Engine | str)] | None = None
+    """The engine that the scenario speaks of, as `"flink"` or as a table: its values hold where the file says nothing,
+    and its rules in any case. Without it a generic system."""
     seed: Seed = 1
     """The seed from which every random number follows: 0 to 2^63 - 1."""
     duration_s: PositiveSeconds = Field(alias="duration")

@@ -23,6 +23,7 @@ from pydantic import BaseModel, ValidationError
 from models import units
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.scenario.description import FORMAT
+from models.scenario.engine import Engine, values_at, with_defaults, without
 from models.scenario.fault_tolerance import PlanFile
 from models.scenario.file_keys import children_at, dimension_of, entry_of, fields_of, is_free_map, tag_of_model
 from models.scenario.scenario import Scenario
@@ -41,13 +42,28 @@ def raw_of(scenario: Scenario) -> dict[str, Any]:
     >>> raw_of(scenario_from(raw)) == raw
     True
     """
-    return _table(scenario, keep=("format",))
+    defaults = () if scenario.engine is None else scenario.engine.defaults
+    # What the engine says is written first, also where it is the default of a scenario without an engine.
+    keep = ["format", *(one.path for one in defaults)]
+    if defaults and "interval_s" in scenario.fault_tolerance.model_fields_set:
+        keep.append("fault_tolerance.interval")  # an engine may have no default for it
+    made = _table(scenario, keep)
+    for default in defaults:
+        without(made, default.path.split("."), default.value)
+    return made
 
 
-def _table(model: BaseModel, keep: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return the keys of one description that differ from their defaults; those in `keep` in any case."""
+def engine_values(scenario: Scenario) -> frozenset[str]:
+    """Return the paths whose values are those of the scenario's engine, wherever they stand in the file."""
+    defaults = () if scenario.engine is None else scenario.engine.defaults
+    made = _table(scenario, keep=[one.path for one in defaults])
+    return frozenset(one.path for one in defaults if all(value == one.value for value in values_at(made, one.path)))
+
+
+def _table(model: BaseModel, keep: Collection[str] = ()) -> dict[str, Any]:
+    """Return the keys of one description that differ from their defaults; those in `keep`, by path, in any case."""
     tag = tag_of_model(type(model))
-    always = {*keep, tag[0]} if tag else set(keep)
+    always = {path.partition(".")[0] for path in keep} | ({tag[0]} if tag else set())
     table = {}
     attributes = [getattr(model, name) for name in type(model).model_fields]
     for (key, field), value in zip(fields_of(type(model)).items(), attributes, strict=True):
@@ -57,20 +73,27 @@ def _table(model: BaseModel, keep: tuple[str, ...] = ()) -> dict[str, Any]:
             continue
         entry = entry_of(field.annotation)
         dimension = dimension_of(field.annotation, field.metadata) if entry is None else dimension_of(entry)
-        table[key] = _plain(value, dimension)
+        table[key] = _plain(value, dimension, _below(key, keep))
     return table
 
 
-def _plain(value: Any, dimension: str | None) -> Any:
-    """Return a value as a file has it; `dimension` is that of its numbers."""
+def _below(key: str, paths: Collection[str]) -> list[str]:
+    """Return what is left of the paths below a key."""
+    return [rest for head, _, rest in (path.partition(".") for path in paths) if head == key and rest]
+
+
+def _plain(value: Any, dimension: str | None, keep: Collection[str] = ()) -> Any:
+    """Return a value as a file has it; `dimension` is that of its numbers, and `keep` as in `_table`."""
     if isinstance(value, ConstantRate):
         return units.show(value.constant_per_s, "1/s")
     if isinstance(value, PlanFile) and value.plan.endswith(".json"):
         return value.plan
+    if isinstance(value, Engine) and value == Engine(name=value.name):
+        return value.name
     if isinstance(value, BaseModel):
-        return _table(value)
+        return _table(value, keep)
     if isinstance(value, Mapping):
-        return {key: _plain(entry, dimension) for key, entry in value.items()}
+        return {key: _plain(entry, dimension, _below("*", keep)) for key, entry in value.items()}
     if isinstance(value, (tuple, list)):
         return [_plain(entry, dimension) for entry in value]
     return value if dimension is None else units.show(float(value), dimension)
@@ -126,7 +149,8 @@ def _validated(raw: Mapping[str, Any], context: Mapping[str, Any]) -> Scenario:
     tables.
     """
     by_name = not context  # names of fields with units, such as duration_s, belong to code
-    return Scenario.model_validate(raw, by_alias=True, by_name=by_name, context=dict(context))
+    completed = with_defaults(raw, Scenario)
+    return Scenario.model_validate(completed, by_alias=True, by_name=by_name, context=dict(context))
 
 
 def _check_format(raw: Mapping[str, Any]) -> None:
@@ -147,6 +171,8 @@ def _faults_of_the_rest(
     raw: Mapping[str, Any], broken: set[tuple[str, ...]], context: Mapping[str, Any]
 ) -> list[InputFault]:
     """Return the contradictions of the file without its broken entries and sections."""
+    if ("engine",) in broken:
+        return []  # much of the rest depends on it
     rest: dict[str, Any] = {}
     for key, value in raw.items():
         if (key,) in broken:

@@ -179,10 +179,10 @@ def _of_slots(scenario: Scenario) -> Iterator[InputFault]:
         group = scenario.hosts[name]
         if group.slots is not None and count > group.slots and name not in reported:
             reported.add(name)
-            of = f" of {operator}" if shared else ""
-            yield InputFault(
-                path_text(("hosts", name, "slots")), group.slots, f"{count} tasks{of} are placed on {host}"
-            )
+            rule = f"{count} tasks{f' of {operator}' if shared else ''} are placed on {host}"
+            hint = "Flink needs as many slots as the largest parallelism: taskmanager.numberOfTaskSlots"
+            where = path_text(("hosts", name, "slots"))
+            yield InputFault(where, group.slots, rule, hint if scenario.engine is not None else "")
 
 
 def _of_events(scenario: Scenario, names: _Names) -> Iterator[InputFault]:

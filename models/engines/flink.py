@@ -1,0 +1,95 @@
+"""Apache Flink as a scenario has it: the values that its version sets, and what of it is modelled.
+
+Sources are named by option or class. *Measured* values are those of 32 kills of TaskManagers of Flink 2.3 on one
+machine, as `tests/data/engine` records them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from models.engines.behaviours import Behaviour, EngineDefault, Status
+
+Version = Literal["1.18", "1.19", "1.20", "2.0", "2.1", "2.2", "2.3"]
+LATEST: Version = "2.3"
+
+_MEASURED = "measured, Flink 2.3"
+
+
+def defaults(version: str) -> Iterator[EngineDefault]:
+    """Yield what a scenario says of a version where its file says nothing; the table of behaviours has each path."""
+    configuration = f"Flink {version}, configuration"
+    yield EngineDefault("hosts.*.slots", 1, "taskmanager.numberOfTaskSlots", configuration)
+    yield EngineDefault("placement.slot_sharing", True, "slot sharing groups: one for the job", "Flink, Task Slots")
+    yield EngineDefault("detector.heartbeat", "10 s", "heartbeat.interval", configuration)
+    yield EngineDefault("detector.timeout", "50 s", "heartbeat.timeout", configuration)
+    yield EngineDefault("detector.failed_calls", 2, "heartbeat.rpc-failure-threshold", configuration)
+    yield EngineDefault("detector.connection", "88 ms", "", _MEASURED)
+    yield EngineDefault("recovery.strategy", _strategy(version), "restart-strategy.type", "release notes 1.19")
+    yield EngineDefault("recovery.attempt", "46 ms", "", _MEASURED)
+    region = "jobmanager.execution.failover-strategy: region"
+    yield EngineDefault("fault_tolerance.method", "region-restart", region, configuration)
+    yield EngineDefault("fault_tolerance.store", "remote", "execution.checkpointing.dir", configuration)
+    yield EngineDefault("fault_tolerance.kind", "full", "execution.checkpointing.incremental: false", configuration)
+    written = "a thread beside the task writes"
+    yield EngineDefault("fault_tolerance.snapshots.mode", "asynchronous", written, "AsyncCheckpointRunnable")
+
+
+def _strategy(version: str) -> dict[str, Any]:
+    """Return the restart strategy of a job with checkpoints that sets none: another one since 1.19."""
+    if version == "1.18":
+        return {"kind": "fixed-delay", "attempts": 2**31 - 1}  # after 1 s
+    return {"kind": "exponential-delay"}
+
+
+BEHAVIOURS = (
+    Behaviour(
+        "Failover regions",
+        Status.MODELLED,
+        "All tasks that are connected to a lost one restart, as many as before, with the default scheduler.",
+        ("fault_tolerance.method",),
+    ),
+    Behaviour(
+        "Detection",
+        Status.MODELLED,
+        "Broken connections, refused heartbeats and the heartbeat time-out, whichever is first.",
+        ("detector.heartbeat", "detector.timeout", "detector.failed_calls", "detector.connection"),
+    ),
+    Behaviour(
+        "Restart strategies",
+        Status.MODELLED,
+        "Fixed delay, exponential delay and failure rate, with restarts in vain while the dead TaskManager counts.",
+        ("recovery.strategy", "recovery.attempt"),
+    ),
+    Behaviour(
+        "Slots",
+        Status.SIMPLIFIED,
+        "One slot-sharing group. A region waits until all of its tasks have a slot, for as long as it takes. A "
+        "replacement TaskManager is a host that comes back.",
+        ("hosts.*.slots", "placement.slot_sharing"),
+    ),
+    Behaviour(
+        "Checkpoints",
+        Status.SIMPLIFIED,
+        "All tasks take their snapshots at the same instant: no barriers travel, and nothing is aligned. The store's "
+        "link is first in, first out.",
+        ("fault_tolerance.store", "fault_tolerance.kind", "fault_tolerance.snapshots.mode"),
+    ),
+    Behaviour(
+        "Restore",
+        Status.SIMPLIFIED,
+        "Each key group goes back to its own newest checkpoint, not to the last one that all have completed; what it "
+        "lacks is sent again. Cancelling the tasks takes no time.",
+    ),
+    Behaviour("Large and warm state", Status.ABSENT, "State begins empty. No incremental files, no local recovery."),
+    Behaviour("Unaligned checkpoints", Status.ABSENT, "No in-flight data in checkpoints, and no alignment time-out."),
+    Behaviour(
+        "Limits of checkpoints",
+        Status.ABSENT,
+        "No minimum pause, time-out, tolerable failures or concurrent checkpoints; none right after a restart.",
+    ),
+    Behaviour("Transactional sinks", Status.ABSENT, "Outputs are visible as soon as they are delivered."),
+    Behaviour("Rescaling", Status.ABSENT, "No savepoints, adaptive scheduler, reactive mode or autoscaler."),
+    Behaviour("Key groups", Status.SIMPLIFIED, "Keys are spread over key groups evenly, and not by Flink's hash."),
+)

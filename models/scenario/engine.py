@@ -1,0 +1,121 @@
+"""The engine that a scenario speaks of, and the values that it brings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic_core import PydanticCustomError
+
+from models.engines import flink
+from models.engines.behaviours import Behaviour, EngineDefault
+from models.scenario.file_keys import entry_of, fields_of, models_in
+from models.schema_types import Description
+
+_SAYS_NOTHING = {"method": "round-robin"}  # of `placement`: there is no other
+_LATER = ("spark", "kafka-streams", "storm")
+
+
+class Engine(Description):
+    """An engine and its version; its name alone means the newest version that is known."""
+
+    name: Literal["flink"]
+    """Engine."""
+    version: flink.Version = flink.LATEST
+    """Version whose values hold where the file says nothing."""
+
+    @property
+    def title(self) -> str:
+        """Return the name that people know."""
+        return f"Apache Flink {self.version}"
+
+    @property
+    def defaults(self) -> tuple[EngineDefault, ...]:
+        """Return the values that hold where the file says nothing."""
+        return tuple(flink.defaults(self.version))
+
+    @property
+    def behaviours(self) -> tuple[Behaviour, ...]:
+        """Return what of the engine is modelled, simplified or absent."""
+        return flink.BEHAVIOURS
+
+
+def as_engine(value: object) -> object:
+    """Return the name of an engine as its table; refuses those that are not simulated yet by name."""
+    table = {"name": value} if isinstance(value, str) else value
+    if isinstance(table, Mapping) and table.get("name") in _LATER:
+        rule = f"{table['name']} is not simulated yet: flink is"
+        hint = "leave the key out for a generic system whose behaviours are keys of their own"
+        raise PydanticCustomError("range", "{rule}", {"rule": rule, "hint": hint})
+    if isinstance(table, Mapping) and isinstance(table.get("version"), (int, float)):
+        hint = 'as in version = "1.20", which is another one than 1.2'
+        raise PydanticCustomError("range", "{rule}", {"rule": "must have its version in quotes", "hint": hint})
+    return table
+
+
+def engine_of(raw: Mapping[str, Any]) -> Engine | None:
+    """Return the engine that the tables of a scenario name; None where they name none, or one that is not known."""
+    given = raw.get("engine")
+    table = {"name": given} if isinstance(given, str) else given
+    known = isinstance(table, Mapping) and table.get("name") == "flink" and set(table) <= {"name", "version"}
+    if not known or not isinstance(table, Mapping):
+        return None
+    version = table.get("version", flink.LATEST)
+    return Engine(name="flink", version=version) if version in flink.Version.__args__ else None  # type: ignore[attr-defined]
+
+
+def with_defaults(raw: Mapping[str, Any], model: type[Description]) -> Mapping[str, Any]:
+    """Return the tables of a scenario with the values of its engine where they say nothing; the same without one.
+
+    `model`: description of the whole, whose fields may be named in tables that code made.
+    """
+    engine = engine_of(raw)
+    if engine is None:
+        return raw
+    found: Any = raw
+    for default in engine.defaults:
+        found = _completed(found, default.path.split("."), default.value, model)
+    tables: Mapping[str, Any] = found
+    return tables
+
+
+def _completed(table: Any, path: list[str], value: Any, model: Any) -> Any:
+    """Return a table with a value at a path below it, if it has none; what is no table stays, and is refused later."""
+    if not isinstance(table, Mapping):
+        return table
+    key, *rest = path
+    if key == "*":
+        return {name: _completed(entry, rest, value, model) for name, entry in table.items()}
+    field = fields_of(model)[key]
+    given = next((name for name in (key, *_names(model, key)) if name in table), None)
+    if not rest:
+        return table if given is not None else {**table, key: value}
+    inner = entry_of(field.annotation) if rest[0] == "*" else models_in(field.annotation)[0]
+    below = _completed(table[given] if given is not None else {}, rest, value, inner)
+    return {**table, given or key: below}
+
+
+def _names(model: Any, key: str) -> Iterator[str]:
+    return (name for name, field in model.model_fields.items() if field.alias == key)
+
+
+def values_at(tables: Mapping[str, Any], path: str) -> Iterator[Any]:
+    """Yield the values at a dotted path of tables; `*` stands for each entry of one."""
+    found: list[Any] = [tables]
+    for step in path.split("."):
+        found = [one for table in found for one in (table.values() if step == "*" else [table.get(step)])]
+    yield from found
+
+
+def without(table: dict[str, Any], path: Sequence[str], value: object) -> None:
+    """Take a value at a path out of the tables of a file, and tables above it in which nothing else is said then."""
+    key, *rest = path
+    if not rest:
+        if table.get(key) == value:
+            del table[key]
+        return
+    below = table.get(key, {})
+    for entry in below.values() if rest[0] == "*" else [below]:
+        without(entry, rest[1:] if rest[0] == "*" else rest, value)
+    if key in table and below in ({}, _SAYS_NOTHING):
+        del table[key]

@@ -1,0 +1,58 @@
+"""What an engine brings, and what of it is modelled: in `show --defaults`, after a run, in its summary and page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from holdfast import cli
+from models.engines import flink
+from models.engines.behaviours import Status
+
+SHORT = ["--set", "duration=70 s", "--set", "events.kill.at=30 s", "--set", "workload.clicks.rate=50 /s"]
+
+
+def code(arguments: list[str]) -> int:
+    """The exit code of a command."""
+    with pytest.raises(SystemExit) as left:
+        cli.main(arguments)
+    assert isinstance(left.value.code, int)
+    return left.value.code
+
+
+def test_show_says_what_the_engine_brings_and_which_of_it_holds(capsys: pytest.CaptureFixture[str]) -> None:
+    assert code(["show", "flink-recovery", "--defaults", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["engine"], found["version"]) == ("flink", flink.LATEST)
+    assert {one["path"]: one["holds"] for one in found["defaults"]} == {
+        one.path: one.path != "hosts.*.slots" for one in flink.defaults(flink.LATEST)
+    }
+    assert all(one["source"] for one in found["defaults"])
+
+
+def test_the_tables_fit_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert code(["show", "flink-recovery", "--defaults"]) == 0
+    out = capsys.readouterr().out
+    assert "fault_tolerance.snapshots.mode" in out
+    assert "Unaligned checkpoints" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_without_an_engine_there_is_nothing_to_show(capsys: pytest.CaptureFixture[str]) -> None:
+    assert code(["show", "crash-recovery", "--defaults"]) == 2
+    assert "names no engine" in capsys.readouterr().err
+
+
+def test_a_run_lists_what_is_modelled_in_all_that_it_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert code(["run", "flink-recovery", *SHORT, "--out", str(tmp_path / "run")]) == 0
+    out = capsys.readouterr().out
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert summary["engine"]["name"] == "flink"
+    assert [one["name"] for one in summary["engine"]["behaviours"]] == [one.name for one in flink.BEHAVIOURS]
+    assert all(f"  {status.value}: " in out for status in Status)
+    assert "unaligned checkpoints: absent" in page
+    assert code(["run", "mm1", "--set", "duration=20 s", "--set", "warmup=1 s", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["engine"] is None

@@ -1,0 +1,188 @@
+"""The engine of a scenario: the values that it brings, what it refuses, and the way back to a file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from scenarios.files.scenario import names, path_of, read_scenario
+
+from models.engines import flink
+from models.engines.behaviours import Status
+from models.engines.restart_strategies import UNLIMITED, ExponentialDelay, FixedDelay
+from models.errors import InputError
+from models.scenario.engine import with_defaults
+from models.scenario.file_keys import entry_of, fields_of, models_in
+from models.scenario.reading import engine_values, raw_of, scenario_from
+from models.scenario.scenario import Scenario
+
+JOB: dict[str, Any] = {
+    "format": 1,
+    "engine": "flink",
+    "duration": "10 min",
+    "workload": {"in": {"rate": "50 /s", "keys": {"distribution": "uniform", "count": 1000}}},
+    "operators": {
+        "in": {"kind": "source", "parallelism": 8},
+        "sum": {
+            "kind": "aggregate",
+            "inputs": {"in": "key"},
+            "parallelism": 8,
+            "key_groups": 128,
+            "service": {"distribution": "exponential", "mean": "1 ms"},
+            "state": {"model": "fixed", "bytes": "1 MB"},
+        },
+        "out": {"kind": "sink", "inputs": {"sum": "shuffle"}},
+    },
+    "hosts": {"tm": {"count": 3, "slots": 4}},
+    "fault_tolerance": {"interval": "10 s"},
+    "events": {"kill": {"kind": "host-failure", "host": "tm-1", "at": "5 min"}},
+}
+
+
+def refused(**changes: Any) -> list[str]:
+    with pytest.raises(InputError) as caught:
+        scenario_from(JOB | changes)
+    return [str(fault) for fault in caught.value.faults]
+
+
+def test_an_engine_brings_its_values_where_the_file_says_nothing() -> None:
+    made = scenario_from(JOB)
+    assert made.fault_tolerance.method == "region-restart"
+    assert made.fault_tolerance.store == "remote"
+    assert (made.detector.heartbeat_s, made.detector.timeout_s, made.detector.failed_calls) == (10.0, 50.0, 2)
+    assert made.recovery.strategy == ExponentialDelay()
+    assert made.placement.slot_sharing
+    assert made.hosts["tm"].slots == 4
+
+
+def test_what_the_file_says_holds() -> None:
+    own = JOB | {"detector": {"timeout": "8 s"}, "recovery": {"strategy": {"kind": "failure-rate", "failures": 3}}}
+    made = scenario_from(own)
+    assert (made.detector.heartbeat_s, made.detector.timeout_s) == (10.0, 8.0)
+    assert made.recovery.strategy is not None
+    assert made.recovery.strategy.kind == "failure-rate"
+    assert engine_values(made) == {one.path for one in flink.defaults("2.3")} - {
+        "detector.timeout",
+        "hosts.*.slots",
+        "recovery.strategy",
+    }
+
+
+def test_tables_of_code_may_name_fields() -> None:
+    raw = JOB | {"duration": 600.0, "fault_tolerance": {"interval_s": 10.0}, "detector": {"heartbeat_s": 2.0}}
+    raw["workload"] = {"in": {"rate": 50.0, "keys": JOB["workload"]["in"]["keys"]}}
+    raw["events"] = {"kill": {"kind": "host-failure", "host": "tm-1", "at_s": 300.0}}
+    raw["operators"] = raw["operators"] | {
+        "sum": raw["operators"]["sum"]
+        | {"service": {"distribution": "exponential", "mean_s": 0.001}, "state": {"model": "fixed", "bytes": 1e6}}
+    }
+    made = scenario_from(raw, from_file=False)
+    assert (made.detector.heartbeat_s, made.detector.timeout_s) == (2.0, 50.0)
+
+
+def test_the_version_decides_the_restart_strategy() -> None:
+    old = scenario_from(JOB | {"engine": {"name": "flink", "version": "1.18"}})
+    assert old.recovery.strategy == FixedDelay(attempts=UNLIMITED)
+    assert scenario_from(JOB | {"engine": {"name": "flink", "version": "1.19"}}).recovery.strategy == ExponentialDelay()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"engine": {"name": "flink", "version": "1.18"}},
+        {"detector": {"timeout": "5 s"}},  # the default of a scenario without an engine
+        {"fault_tolerance": {"interval": "5 s", "kind": "incremental"}},
+        {"fault_tolerance": {"method": "none"}, "events": {}},
+        {"hosts": {"tm": {"count": 8}}},
+        {"placement": {"method": "round-robin", "slot_sharing": False}, "hosts": {"tm": {"count": 3, "slots": 6}}},
+        {"recovery": {"attempt": "0 s", "restart": {"distribution": "exponential", "mean": "1 s"}}},
+    ],
+    ids=str,
+)
+def test_the_way_back_to_a_file_leaves_out_what_the_engine_says(changes: dict[str, Any]) -> None:
+    raw = JOB | changes
+    assert scenario_from(raw_of(scenario_from(raw))) == scenario_from(raw)
+    assert raw_of(scenario_from(raw)) == {key: value for key, value in raw.items() if value != {}}
+
+
+def test_a_scenario_without_an_engine_gets_nothing() -> None:
+    for raw in ({"duration": "1 s"}, {"engine": "spark"}, {"engine": 3}, {"engine": {"name": "flink", "version": "9"}}):
+        assert with_defaults(raw, Scenario) is raw
+    for name in names():
+        made = read_scenario(path_of(name)).scenario
+        assert (made.engine is None) == (not name.startswith("flink"))
+
+
+@pytest.mark.parametrize("version", flink.Version.__args__)
+def test_each_value_of_each_version_has_a_behaviour_and_a_key(version: str) -> None:
+    paths = {path for one in flink.BEHAVIOURS for path in one.paths}
+    found = [*flink.defaults(version)]
+    assert {one.path for one in found} <= paths
+    assert len({one.path for one in found}) == len(found)
+    for one in found:
+        model: Any = Scenario
+        for step in one.path.split("."):
+            if step != "*":
+                annotation = fields_of(model)[step].annotation
+                inner = entry_of(annotation)
+                model = inner if inner is not None else next(iter(models_in(annotation)), None)
+        assert one.source
+
+
+def test_every_key_of_failure_and_restart_has_a_behaviour() -> None:
+    # A new key of these tables needs a row that says what it is of Flink.
+    paths = {path for one in flink.BEHAVIOURS for path in one.paths}
+    generic = {"loss", "delay", "allocate", "restart"}
+    for table in ("detector", "recovery"):
+        (model,) = models_in(fields_of(Scenario)[table].annotation)
+        assert {f"{table}.{key}" for key in fields_of(model) if key not in generic} <= paths
+    assert {one.status for one in flink.BEHAVIOURS} == {*Status}
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "an engine of later": ({"engine": "spark"}, "engine = spark: spark is not simulated yet: flink is"),
+    "another one of later": ({"engine": {"name": "storm"}}, "storm is not simulated yet"),
+    "an unknown engine": ({"engine": "flonk"}, "must be flink"),
+    "an unknown version": ({"engine": {"name": "flink", "version": "9.9"}}, "engine.version = 9.9: must be 1.18, 1.19"),
+    "a version that is a number": ({"engine": {"name": "flink", "version": 1.2}}, "must have its version in quotes"),
+    "no interval": ({"fault_tolerance": {}}, "fault_tolerance.interval: is missing: Flink takes no checkpoint unless"),
+    "single key groups": (
+        {"fault_tolerance": {"interval": "10 s", "method": "checkpoint"}},
+        "fault_tolerance.method = checkpoint: is no method of Flink",
+    ),
+    "checkpoints on hosts": (
+        {"fault_tolerance": {"interval": "10 s", "store": "nodes"}},
+        "fault_tolerance.store = nodes: is no place for checkpoints of Flink",
+    ),
+    "at most once": (
+        {"fault_tolerance": {"interval": "10 s", "guarantee": "at-most-once"}},
+        "fault_tolerance.guarantee = at-most-once: is no mode of Flink's checkpoints",
+    ),
+    "a failure without checkpoints": (
+        {"fault_tolerance": {"method": "none"}},
+        "fault_tolerance.method = none: leaves a Flink job down for good",
+    ),
+    "more tasks than slots": (
+        {"hosts": {"tm": {"count": 3, "slots": 2}}},
+        "hosts.tm.slots = 2: 3 tasks of in are placed on tm-0 (Flink needs as many slots as the largest parallelism",
+    ),
+    "a move of a key group": (
+        {"events": {"m": {"kind": "migrate", "at": "1 s", "operator": "sum", "key_group": 0, "host": "tm-0"}}},
+        "events.m.kind = migrate: is not simulated with Apache Flink 2.3",
+    ),
+    "elasticity": ({"elasticity": {"policy": "threshold"}}, "elasticity.policy = threshold: is not simulated with"),
+    "waves": ({"waves": {"interval": "1 s"}}, "waves: is of Storm, not of Flink"),
+    "lost heartbeats": ({"detector": {"loss": 0.1}}, "detector.loss = 0.1: is not simulated with Flink"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_the_engine_does_not_have_is_refused_in_its_words(what: str) -> None:
+    changes, words = REFUSED[what]
+    found = refused(**changes)
+    assert any(words in one for one in found), found
+
+
+def test_a_broken_engine_says_nothing_about_the_rest() -> None:
+    assert len(refused(engine="spark")) == 1
