@@ -22,6 +22,7 @@ from holdfast.cli import COMMANDS
 from holdfast.file_kinds import KINDS, described
 from holdfast.lazy_commands import functions_of
 from models import display, units
+from models.engines import flink
 from models.fleet import records as fleet_records
 from models.records.tables import HISTOGRAM_TABLES, TABLES, RunRecords, table
 from models.scenario.file_keys import dimension_of, entry_of, fields_of, models_in, options, tag_of_model
@@ -39,13 +40,51 @@ _KINDS = {int: "whole number", float: "number", str: "text", bool: "true or fals
 def pages() -> dict[str, str]:
     """Return file name -> text of every generated page."""
     keys = {f"{kind}.md": keys_page(kind) for kind in KINDS}
-    return keys | {"api.md": api_page(), "cli.md": cli_page(), "records.md": records_page()}
+    others = {"api.md": api_page(), "cli.md": cli_page(), "flink.md": flink_page(), "records.md": records_page()}
+    return keys | others
 
 
 def keys_page(kind: str) -> str:
     """Return every key of a kind of file with type, unit, default and meaning; for fleets also the tables."""
     text = _keys_page(kind)
     return text if kind != "fleet" else f"{text}\n{_tables_of_fleet()}"
+
+
+def flink_page() -> str:
+    """Return what `engine = "flink"` brings, by version, and what of Flink is modelled."""
+    versions = get_args(flink.Version)
+    parts = [
+        "# Flink as an engine\n",
+        _WRITTEN,
+        'With `engine = "flink"`, or `{ name = "flink", version = "1.20" }`, a scenario has the values of Flink where '
+        "it says nothing, and its rules in any case. `holdfast show FILE --defaults` prints those of a file. How well "
+        "it predicts recorded recoveries is [measured](../explanation/flink-recordings.md).\n",
+        "## What it brings\n",
+        "| key | value | option of Flink | source |\n|---|---|---|---|",
+    ]
+    for one in flink.defaults(flink.LATEST):
+        parts.append(f"| `{one.path}` | `{_toml(one.value)}` | {_code(one.option)} | {one.source} |")
+    parts.append("\nOther versions differ in:\n\n| version | key | value |\n|---|---|---|")
+    latest = {one.path: one.value for one in flink.defaults(flink.LATEST)}
+    for version in versions:
+        for one in flink.defaults(version):
+            if one.value != latest[one.path]:
+                parts.append(f"| {version} | `{one.path}` | `{_toml(one.value)}` |")
+    listed = ", ".join(versions)
+    parts.append(
+        f"\nVersions: {listed}. A scenario has to say `fault_tolerance.interval`: Flink has no default for it.\n"
+    )
+    parts.append("## What of it is there\n\n| behaviour | | how | keys |\n|---|---|---|---|")
+    for what in flink.BEHAVIOURS:
+        keys = ", ".join(f"`{path}`" for path in what.paths)
+        parts.append(f"| {what.name} | {what.status.value} | {what.text} | {keys} |")
+    return "\n".join(parts) + "\n"
+
+
+def _code(option: str) -> str:
+    """Return the key of an option as code; words stay as they are."""
+    key, colon, rest = option.partition(": ")
+    return f"`{key}`{colon}{rest}" if "." in key else option
 
 
 def _tables_of_fleet() -> str:
@@ -198,6 +237,8 @@ def _toml(value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, tuple):
         return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_toml(one)}" for key, one in value.items()) + " }"
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
