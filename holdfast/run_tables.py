@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from analysis.runs.tables import checkpoints_of_operators
+from analysis.statistics import ratio_mean
 from holdfast.terminal import table
 from models import display
 from models.engines.behaviours import Status
@@ -176,6 +177,22 @@ def guarantee_line(summary: RunSummary) -> str:
         f"Tuples at the sinks: {counts.lost:,} lost, {counts.duplicated:,} duplicated; "
         f"in state: {counts.state_lost or 0:,} lost, {counts.state_duplicated or 0:,} duplicated."
     )
+
+
+def recoveries_line(summary: RunSummary) -> Iterator[str]:
+    """Yield the mean total of all recoveries, with its interval over replications; nothing for one replication.
+
+    Recoveries that did not end do not count, and are named.
+    """
+    totals = [
+        [one.total_s for one in summary.recoveries if one.replication == run.replication and one.total_s]
+        for run in summary.replications
+    ]
+    mean = ratio_mean([sum(run) for run in totals], [len(run) for run in totals])
+    if len(summary.replications) > 1 and mean.mean is not None:
+        lost = sum(one.total_s is None for one in summary.recoveries)
+        left = f"; {display.count(lost, 'recovery', 'recoveries')} did not end" if lost else ""
+        yield f"Recoveries take {display.plus_minus(mean.mean, mean.half, display.duration)} on average{left}."
 
 
 def engine_lines(summary: RunSummary) -> Iterator[str]:

@@ -244,7 +244,9 @@ def question(scenario: Scenario) -> str:
         return "How long do tuples take, and how busy is each operator?"
     if len(crashes) > _MOST_CRASHES:
         return f"What happens if hosts die ({len(crashes):,} failures)?"
-    hosts = ", ".join(f"{event.host} at {display.instant(event.at_s, 6)}" for event in crashes)
+    hosts = ", ".join(
+        f"{event.host} {'at' if event.delay is None else 'after'} {display.instant(event.at_s, 6)}" for event in crashes
+    )
     return f"What happens if a host dies ({hosts})?"
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from models.distributions import TimeDistribution
 from models.schema_types import (
     Count,
     Description,
@@ -30,6 +31,9 @@ class HostFailure(Description):
     """When."""
     host: str
     """Host that dies."""
+    delay: TimeDistribution | None = None
+    """Time after `at` at which it dies, drawn for each replication, so that failures fall at other phases of heartbeats
+    and checkpoints; without it none."""
     repair_s: PositiveSeconds | None = Field(default=None, alias="repair")
     """Time until the host is back, empty; without it never."""
     silent: bool = Field(default=False, strict=True)

@@ -19,10 +19,11 @@ from models.scenario.events import HostFailure
 from models.scenario.fault_tolerance import Detector
 from models.units import to_ns
 from sim.clock import Process
+from sim.control.cluster import RunPlan
 from sim.control.crash import CrashCoordinator
 from sim.control.run_state import StateOn
 from sim.data_plane import Plane
-from sim.draws import at_least_one_ns, code_of, delays_ns, generator, numbered, uniforms
+from sim.draws import at_least_one_ns, code_of, delay_ns, delays_ns, generator, numbered, uniforms
 
 _BLOCK = 1024
 _FAR_NS = 1 << 62  # after the end of every run
@@ -103,6 +104,14 @@ class Silence:
 CRASH, SUSPICION = "crash", "suspicion"
 
 
+def instant_ns(plan: RunPlan, name: str, event: HostFailure) -> int:
+    """Return when the host of an event of this name dies in the replication."""
+    if event.delay is None:
+        return to_ns(event.at_s)
+    code = code_of(plan.scenario.seed, plan.replication, "event", name)
+    return to_ns(event.at_s) + delay_ns(event.delay, 0, code)
+
+
 class _Failure(NamedTuple):
     host: int
     lost: list[int]  # partitions
@@ -127,9 +136,9 @@ class Failures:
     def start(self) -> None:
         """Start the processes: events in file order, then the laws of the hosts, then the detector."""
         clock, plan = self.state.clock, self.state.plan
-        for event in self.scenario.events.values():
+        for name, event in self.scenario.events.items():
             if isinstance(event, HostFailure):
-                clock.process(self._event(event))
+                clock.process(self._event(event, instant_ns(plan, name, event)))
         for host, group in enumerate(plan.host_groups):
             law = group.failures
             if isinstance(law, ExponentialFailures):
@@ -142,9 +151,9 @@ class Failures:
                 if self.state.cluster.host_alive[host]:
                     self._listen(host, 0, 0)
 
-    def _event(self, failure: HostFailure) -> Process:
+    def _event(self, failure: HostFailure, at_ns: int) -> Process:
         """Fail a host as an event of the scenario says."""
-        yield self.state.clock.sleep(to_ns(failure.at_s))
+        yield self.state.clock.sleep(at_ns)
         host = self.state.plan.host_names.index(failure.host)
         self.fail(host, None if failure.repair_s is None else to_ns(failure.repair_s), failure.silent)
 

@@ -174,10 +174,11 @@ def _of_times(scenario: Scenario) -> Iterator[Advice]:
 def _detected_s(scenario: Scenario, failure: HostFailure) -> float:
     """Return when a failure is detected: by broken connections, by silence after a heartbeat, or at the repair."""
     heartbeat_s = scenario.detector.heartbeat_s
-    last = max(0.0, math.ceil(failure.at_s / heartbeat_s) - 1) * heartbeat_s
-    detected = max(failure.at_s, last + scenario.detector.patience_s(failure.silent))
-    detected = min(detected, failure.at_s + scenario.detector.notices_s(failure.silent))
-    return detected if failure.repair_s is None else min(detected, failure.at_s + failure.repair_s)
+    at_s = failure.at_s + (failure.delay.mean_s if failure.delay else 0.0)
+    last = max(0.0, math.ceil(at_s / heartbeat_s) - 1) * heartbeat_s
+    detected = max(at_s, last + scenario.detector.patience_s(failure.silent))
+    detected = min(detected, at_s + scenario.detector.notices_s(failure.silent))
+    return detected if failure.repair_s is None else min(detected, at_s + failure.repair_s)
 
 
 def _of_failures(scenario: Scenario) -> Iterator[Advice]:

@@ -13,6 +13,7 @@ from models.scenario.events import HostFailure, Rebalance
 from models.steady_state.checkpoint_traffic import due_every_ns
 from models.units import to_ns
 from sim.control.cluster import RunPlan
+from sim.control.failures import instant_ns
 from sim.draws import at_least_one_ns, generator
 
 _INTERVALS = 2.5  # until kept outputs of before are saved by their receivers, and those by their senders
@@ -41,9 +42,9 @@ def failures(plan: RunPlan) -> list[Failure]:
 
 
 def _failures(plan: RunPlan, duration_ns: int) -> Iterator[Failure]:
-    for event in plan.scenario.events.values():
+    for name, event in plan.scenario.events.items():
         if isinstance(event, HostFailure):
-            at_ns = to_ns(event.at_s)
+            at_ns = instant_ns(plan, name, event)
             yield Failure(at_ns, None if event.repair_s is None else at_ns + to_ns(event.repair_s))
     for name, group in zip(plan.host_names, plan.host_groups, strict=True):
         law = group.failures

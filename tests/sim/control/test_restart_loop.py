@@ -21,7 +21,12 @@ from test_recovery_times import rows
 
 from models.engines.flink_restart import Heartbeats, TaskManagerDeath
 from models.records.tables import NEVER, RunRecords
+from models.scenario.events import HostFailure
+from models.scenario.inputs import RunInputs
 from models.scenario.rules import faults
+from sim.control.assembly import Control
+from sim.control.cluster import RunPlan
+from sim.control.failures import instant_ns
 from sim.engine import simulate
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.plain.plane import PlainPlane
@@ -130,6 +135,22 @@ def test_jitter_follows_from_the_seed() -> None:
     assert seen[1] != seen[2]
     assert in_vain(rows(flink({"dies": dies(1, 2500)}, jittered) | {"seed": 1})) == seen[1]
     assert all(3600 <= first <= 4100 for first, *_ in seen.values())
+
+
+def test_a_failure_falls_at_another_phase_in_each_replication() -> None:
+    raw = flink({"dies": dies(1, 2500) | {"delay": {"distribution": "uniform", "low": "0 s", "high": "2 s"}}})
+    plans = [RunPlan.of(scenario(raw), RunInputs(), replication) for replication in range(20)]
+    event = plans[0].scenario.events["dies"]
+    assert isinstance(event, HostFailure)
+    instants = [instant_ns(plan, "dies", event) for plan in plans]
+    assert len({*instants}) == 20
+    assert 2500 * MS <= min(instants) < 2800 * MS
+    assert 4100 * MS < max(instants) < 4500 * MS
+    for plan, at_ns in zip(plans[:3], instants, strict=False):
+        control = Control(plan, CompiledPlane)
+        control.start()
+        control.run(30_000 * MS)
+        assert [row[1] for row in control.recorder.rows["failures"]] == [at_ns]
 
 
 # -- random jobs
