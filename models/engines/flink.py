@@ -82,7 +82,12 @@ BEHAVIOURS = (
         "Each key group goes back to its own newest checkpoint, not to the last one that all have completed; what it "
         "lacks is sent again. Cancelling the tasks takes no time.",
     ),
-    Behaviour("Large and warm state", Status.ABSENT, "State begins empty. No incremental files, no local recovery."),
+    Behaviour(
+        "Large and warm state",
+        Status.SIMPLIFIED,
+        "A fixed state has its full size from the start, and `change` says what tuples change in it. Increments are not "
+        "compacted, state backends differ in their rates only, and there is no local recovery.",
+    ),
     Behaviour("Unaligned checkpoints", Status.ABSENT, "No in-flight data in checkpoints, and no alignment time-out."),
     Behaviour(
         "Limits of checkpoints",

@@ -46,6 +46,9 @@ class FixedState(Description):
     model: Literal["fixed"] = "fixed"
     group_bytes: Bytes = Field(alias="bytes")
     """State of one key group."""
+    change_bytes: Bytes | None = Field(default=None, alias="change")
+    """State that one tuple changes: an incremental checkpoint has that of the tuples since the one before, and the
+    whole state at most. Without it all of the state has changed each time."""
 
 
 class PerTupleState(Description):

@@ -223,9 +223,10 @@ def _uploads(scenario: Scenario, load: Load, name: str, inputs: RunInputs | None
     if isinstance(state, (FixedState, PerKeyState)):  # by key groups, however the load is spread
         tasks = layout_of_groups(operator.groups, operator.parallelism)
         shares = np.bincount(tasks, minlength=operator.parallelism) / operator.groups
-    if state is None or isinstance(state, FixedState) or tolerance.kind == "full":
+    each = None if state is None else state.change_bytes if isinstance(state, FixedState) else state.entry_bytes
+    if each is None or tolerance.kind == "full":
         changes = np.full(operator.parallelism, math.inf)  # all of it in each checkpoint
     else:
-        changes = own.flow.rate_in.mean_per_s * own.task_shares * state.entry_bytes
+        changes = own.flow.rate_in.mean_per_s * own.task_shares * each
     columns = zip((own.state_bytes * shares).tolist(), changes.tolist(), kept.tolist(), strict=True)
     return [_Upload(*column, spread=isinstance(state, PerKeyState)) for column in columns]

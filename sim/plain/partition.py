@@ -457,9 +457,11 @@ class Partition:
 
     def changed_bytes(self) -> int:
         """Return the size of the changes since the last snapshot."""
-        if isinstance(self.operator.description.state, FixedState):
-            return self.state_bytes()
-        return self._size(len(self.touched), len(self.applied) - self.applied_at_snapshot, self.applied_at_snapshot)
+        state, tuples = self.operator.description.state, len(self.applied) - self.applied_at_snapshot
+        if isinstance(state, FixedState):
+            whole = self.state_bytes()
+            return whole if state.change_bytes is None else min(whole, round(tuples * state.change_bytes))
+        return self._size(len(self.touched), tuples, self.applied_at_snapshot)
 
     def _size(self, keys: int, tuples: int, first: int) -> int:
         """Return the size of so many keys, or of so many tuples beginning with applied tuple `first`."""

@@ -83,6 +83,8 @@ def changed_bytes(state: State, partition: int) -> int:
         return _rounded(u.touched, op.state_entry)
     if op.state_model == PER_TUPLE:
         return _rounded(u.applied - u.at_snapshot, op.state_entry)
+    if op.state_model == FIXED and op.state_change >= 0.0:
+        return min(_rounded(1, op.state_entry), _rounded(u.applied - u.at_snapshot, op.state_change))
     if op.state_model == FIXED:
         return _rounded(1, op.state_entry)
     if state.extended and op.state_model == RECENT:

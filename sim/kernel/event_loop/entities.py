@@ -269,6 +269,7 @@ OPERATOR = np.dtype(
         ("bytes", "i8"),
         ("threads", "i8"),
         ("state_entry", "f8"),
+        ("state_change", "f8"),  # of a fixed state, by each tuple; below zero all of it is in each checkpoint
         ("applied", "i8"),  # tuples
         ("sum", "u8"),  # of their ids: a fingerprint where no log is kept
         ("serialise", "f8"),  # bytes per second, 0: costs nothing

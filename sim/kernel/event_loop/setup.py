@@ -329,6 +329,7 @@ def operator_records(plan: RunPlan) -> np.ndarray:
             record["state_model"], record["state_entry"] = PER_TUPLE, state.entry_bytes
         elif isinstance(state, FixedState):
             record["state_model"], record["state_entry"] = FIXED, state.group_bytes
+            record["state_change"] = -1.0 if state.change_bytes is None else state.change_bytes
         elif isinstance(state, WindowState):
             record["state_model"], record["state_entry"] = RECENT, state.entry_bytes
     operator_fields(made, plan)

@@ -170,6 +170,16 @@ def _state_bytes(state: State, partition: int, keys: int, tuples: int) -> int:
 
 
 @kernel
+def _changed_bytes(state: State, partition: int, touched: int, tuples: int) -> int:
+    """Return the size of what so many keys, or tuples, have changed."""
+    whole = _state_bytes(state, partition, touched, tuples)
+    op = state.operators[state.partition_operator[partition]]
+    if op.state_model == FIXED and op.state_change >= 0.0:
+        return min(whole, _rounded(tuples, op.state_change))
+    return whole
+
+
+@kernel
 def _take(state: State, partition: int, count: int, at: int) -> None:
     """A snapshot of the partition, which is work at its task if writing it takes time."""
     u = state.saved[partition]
@@ -177,7 +187,7 @@ def _take(state: State, partition: int, count: int, at: int) -> None:
     sent = u.sent - u.sent_after
     full = state.options.always_full or not u.stored
     whole = _state_bytes(state, partition, u.keys - u.keys_after, count) + (sent - u.forgotten) * size
-    changed = _state_bytes(state, partition, u.touched, count - u.applied_then) + (sent - u.sent_then) * size
+    changed = _changed_bytes(state, partition, u.touched, count - u.applied_then) + (sent - u.sent_then) * size
     u.on_its_way = 1
     task = state.partition_task[partition]
     row = state.checkpoint_rows[state.saved_rows.checkpoints]
