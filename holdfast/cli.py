@@ -55,6 +55,7 @@ COMMANDS = {
     "fleet": LazyCommand("fleet", "fleet", "Simulate hosts that fail under queries that come and go."),
     "ingest": LazyCommand("ingest", "ingest", "Make a profile of a trace (needs Java)."),
     "validate": LazyCommand("validate", "validate", "Check a scenario file and say what deserves a second look."),
+    "init": LazyCommand("init", "init", "Write a scenario file for a job of Flink, from a few answers."),
     "show": LazyCommand("show", "show", "Show a scenario: topology, placement, expected load, size."),
     "schema": LazyCommand("library", "schema", "Print the JSON schema of a kind of files."),
     "library": LazyCommand("library", "library", "List the scenarios that come with holdfast, or print one."),

@@ -36,6 +36,15 @@ def defaults(version: str) -> Iterator[EngineDefault]:
     yield EngineDefault("fault_tolerance.snapshots.mode", "asynchronous", written, "AsyncCheckpointRunnable")
 
 
+def default_max_parallelism(parallelism: int) -> int:
+    """Return the key groups of an operator that does not say how many; `KeyGroupRangeAssignment`.
+
+    >>> default_max_parallelism(24), default_max_parallelism(86), default_max_parallelism(21845)
+    (128, 256, 32768)
+    """
+    return min(max(1 << (parallelism + parallelism // 2 - 1).bit_length(), 128), 32768)
+
+
 def _strategy(version: str) -> dict[str, Any]:
     """Return the restart strategy of a job with checkpoints that sets none: another one since 1.19."""
     if version == "1.18":
@@ -85,8 +94,8 @@ BEHAVIOURS = (
     Behaviour(
         "Large and warm state",
         Status.SIMPLIFIED,
-        "A fixed state has its full size from the start, and `change` says what tuples change in it. Increments are not "
-        "compacted, state backends differ in their rates only, and there is no local recovery.",
+        "A fixed state has its full size from the start, and `change` says what tuples change in it. Increments are "
+        "not compacted, state backends differ in their rates only, and there is no local recovery.",
     ),
     Behaviour("Unaligned checkpoints", Status.ABSENT, "No in-flight data in checkpoints, and no alignment time-out."),
     Behaviour(

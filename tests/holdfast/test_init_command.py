@@ -1,0 +1,126 @@
+"""`holdfast init flink`: a scenario file from a few answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from holdfast import cli
+from models.engines.flink import default_max_parallelism
+from models.scenario.scenario import Scenario
+from models.steady_state.load import expected_load
+from scenarios.files.scenario import read_scenario
+from scenarios.files.starter import FlinkJob
+
+
+def code(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as left:
+        cli.main(("init", *arguments))
+    assert isinstance(left.value.code, int)
+    return left.value.code
+
+
+def written(path: Path, *options: str) -> Scenario:
+    assert code("flink", "--out", str(path), *options) == 0
+    return read_scenario(path).scenario
+
+
+def test_the_file_says_the_job(tmp_path: Path) -> None:
+    given = [
+        "--rate",
+        "1000 /s",
+        "--state",
+        "1 GB",
+        "--change",
+        "6 MB",
+        "--taskmanagers",
+        "3 x 2",
+        "--interval",
+        "30 s",
+    ]
+    made = written(tmp_path / "job.toml", *given, "--busy", "0.25")
+    state = made.operators["state"]
+    assert made.engine is not None
+    assert (made.hosts["taskmanager"].count, made.hosts["taskmanager"].slots) == (3 + 1, 2)
+    assert (state.parallelism, state.key_groups) == (6, 128)
+    assert made.fault_tolerance.interval_s == 30
+    assert made.fault_tolerance.kind == "incremental"
+    assert state.state is not None
+    assert state.state.model == "fixed"
+    assert state.state.group_bytes * 128 == pytest.approx(1e9, rel=1e-5)
+    load = expected_load(made)
+    flow = load.operators["state"].flow.rate_in.mean_per_s
+    assert flow * 2 == 1000  # a record stands for two
+    assert state.state.change_bytes is not None
+    assert state.state.change_bytes * flow * 30 == pytest.approx(6e6, rel=1e-5)
+    assert load.operators["state"].utilisation.mean() == pytest.approx(0.25, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("rate", "scale"), [(0.5, 1), (500, 1), (501, 2), (1000, 2), (1001, 5), (2500, 5), (20_000, 50), (1e6, 2000)]
+)
+def test_a_record_stands_for_so_many_that_few_are_simulated(rate: float, scale: int) -> None:
+    assert FlinkJob(rate, 0.5, 1e9, 1e6, 2, 2, 60.0).scale == scale
+
+
+@pytest.mark.parametrize(
+    ("tasks", "groups"), [(1, 128), (85, 128), (86, 256), (172, 512), (1000, 2048), (21845, 32768)]
+)
+def test_the_maximum_parallelism_is_that_of_flink(tasks: int, groups: int) -> None:
+    assert default_max_parallelism(tasks) == groups
+
+
+def test_questions_are_asked_on_a_terminal_for_what_no_option_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def answer(question: str, default: str) -> str:
+        asked.append(question)
+        return "2x1" if "TaskManagers" in question else default
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr(typer, "prompt", answer)
+    made = written(tmp_path / "job.toml", "--rate", "100 /s")
+    assert len(asked) == 4
+    assert made.operators["state"].parallelism == 2
+
+
+def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "job.toml"
+    path.write_text("mine", encoding="utf-8")
+    assert code("flink", "--out", str(path)) == 2
+    assert "--force" in capsys.readouterr().err
+    assert path.read_text(encoding="utf-8") == "mine"
+    assert code("flink", "--out", str(path), "--force") == 0
+
+
+REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
+    "another engine": (("spark",), "ENGINE = spark: is not simulated yet"),
+    "a rate without a unit": (("flink", "--rate", "5"), "--rate = 5: must be one number followed by one unit"),
+    "no rate": (("flink", "--rate", "0 /s"), "--rate = 0 /s: must be more than zero"),
+    "a share above one": (("flink", "--busy", "1.5"), "--busy = 1.5: must be a number between 0 and 1"),
+    "no number": (("flink", "--busy", "nan"), "--busy = nan: must be a number between 0 and 1"),
+    "words": (("flink", "--taskmanagers", "3by4"), "--taskmanagers = 3by4: must be two whole numbers"),
+    "no slot": (("flink", "--taskmanagers", "3x0"), "--taskmanagers = 3x0: must be two whole numbers"),
+    "too many slots": (("flink", "--taskmanagers", "99999x99999"), "10,000 slots at most"),
+    "an interval that is no time": (("flink", "--interval", "5 GB"), "--interval = 5 GB"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_bad_answers_are_refused(what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments, words = REFUSED[what]
+    out = tmp_path / "job.toml"
+    assert code(*arguments, "--out", str(out)) == 2
+    assert words in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_all_faults_are_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given: tuple[Any, ...] = ("--rate", "5", "--state", "-1", "--busy", "2", "--taskmanagers", "3")
+    assert code("flink", "--out", str(tmp_path / "job.toml"), *given) == 2
+    assert len(capsys.readouterr().err.strip().splitlines()) == 4
