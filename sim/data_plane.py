@@ -244,6 +244,13 @@ class CheckpointPlane(Plane, Protocol):
     def freeze(self, partition: int, frozen: bool) -> None:
         """Stop taking and storing checkpoints of the partition, also one that is under way; False: allow them again."""
 
+    def abort_checkpoints(self, partitions: Collection[int]) -> None:
+        """Forget the checkpoints of these partitions, which are down, that are under way; a new incarnation begins.
+
+        If no other one is under way the link of the remote store is free now. What arrives there later is not written,
+        in a run whose method aborts checkpoints (`FaultTolerance.aborts_checkpoints`).
+        """
+
     def trim(self, partition: int, count: int) -> None:
         """Have all senders forget the outputs that are kept for the first `count` tuples that the partition applied."""
 

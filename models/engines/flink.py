@@ -81,8 +81,8 @@ BEHAVIOURS = (
     Behaviour(
         "Checkpoints",
         Status.SIMPLIFIED,
-        "All tasks take their snapshots at the same instant: no barriers travel, and nothing is aligned. The store's "
-        "link is first in, first out.",
+        "All tasks take their snapshots at the same instant: no barriers travel, and nothing is aligned. What is under "
+        "way ends with a restart. The store's link is first in, first out.",
         ("fault_tolerance.store", "fault_tolerance.kind", "fault_tolerance.snapshots.mode"),
     ),
     Behaviour(

@@ -278,6 +278,11 @@ class FaultTolerance(Description):
         return self.method in ("synchronous-checkpoints", "region-restart")
 
     @property
+    def aborts_checkpoints(self) -> bool:
+        """Return whether checkpoints that are under way end with a failure."""
+        return self.method == "region-restart"
+
+    @property
     def keeps_outputs(self) -> bool:
         """Return whether tasks keep their outputs until downstream has made sure of them, and can send them again."""
         return self.takes_checkpoints or self.kept_history is not None

@@ -113,6 +113,8 @@ class CrashCoordinator:
             self.state.plane.kill(task)
             self.cluster.lose_task(task)
             found += [losses[0]._replace(partition=partition) for partition in partitions]
+        if self.state.plan.scenario.fault_tolerance.aborts_checkpoints:
+            self.state.plane.abort_checkpoints([loss.partition for loss in (*down, *found)])
         return found
 
     def recover(self, losses: Sequence[LostPartition]) -> None:

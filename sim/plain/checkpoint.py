@@ -158,7 +158,8 @@ class CheckpointCoordinator:
 
     def _at_remote(self, transfer: _Transfer) -> None:
         """Have the remote store write one checkpoint after the other, in order of arrival."""
-        if transfer.origin.died_by(transfer.departure_ns):
+        aborted = self.description.aborts_checkpoints and transfer.incarnation != transfer.partition.incarnation
+        if aborted or transfer.origin.died_by(transfer.departure_ns):
             return
         clock = self.plane.clock
         written = self.plane.remote.departure_ns(clock.now_ns(), transfer.bytes)

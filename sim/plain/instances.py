@@ -5,7 +5,7 @@ The second half has the verbs that migration protocols apply to tasks: pauses, h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from models.records.tables import NEVER
@@ -95,6 +95,14 @@ class GroupInstances(Channels):
         # A new incarnation voids a checkpoint that is under way; `saving` keeps others from being taken.
         one.incarnation += frozen and one.saving
         one.saving = frozen
+
+    def abort_checkpoints(self, partitions: Collection[int]) -> None:
+        """Forget the checkpoints of these partitions that are under way."""
+        for partition in partitions:
+            self._numbered[partition].incarnation += 1
+            self._numbered[partition].saving = False
+        if not any(one.saving for one in self._numbered):
+            self.remote.free_at_ns = min(self.remote.free_at_ns, self.clock.now_ns())
 
     def plan_checkpoint_host(self, partition: int, host: int) -> None:
         """Do nothing: the cluster is asked each time."""

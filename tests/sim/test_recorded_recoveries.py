@@ -175,12 +175,12 @@ def constant() -> dict[int, Sequence[float]]:
 # Pairs are the median and the greatest error over conditions [%], of RUNNING, first output and catch-up.
 Errors = list[tuple[float, float]]
 MODEL: dict[str, Errors] = {
-    "quiet": [(7.4, 22.7), (9.1, 15.5), (10.1, 16.5)],
-    "busy": [(5.0, 24.3), (11.8, 16.8), (13.3, 28.3)],
+    "quiet": [(7.4, 22.7), (9.1, 15.5), (8.5, 14.4)],
+    "busy": [(5.0, 24.3), (11.8, 16.8), (14.2, 26.7)],
 }
 LEFT_OUT: dict[str, Errors] = {
-    "quiet": [(7.4, 22.7), (10.9, 12.5), (9.1, 23.9)],
-    "busy": [(5.0, 24.3), (12.8, 25.6), (13.6, 40.0)],
+    "quiet": [(7.4, 22.7), (10.9, 12.5), (9.8, 23.9)],
+    "busy": [(5.0, 24.3), (12.8, 25.6), (14.5, 37.1)],
 }
 CONSTANT: dict[str, Errors] = {
     "quiet": [(6.5, 21.0), (9.7, 15.4), (12.4, 26.7)],

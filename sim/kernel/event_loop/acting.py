@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -316,6 +316,12 @@ class Moves(ABC):
         u = self.state.partitions[partition]
         u["incarnation"] += frozen and u["saving"]
         u["saving"] = frozen
+
+    def abort_checkpoints(self, partitions: Collection[int]) -> None:
+        """Checkpoints of these partitions that are under way are forgotten."""
+        self._act()
+        self._room(0)
+        checkpoints.abort(self.state, np.array(sorted(partitions), np.int64))
 
     def plan_checkpoint_host(self, partition: int, host: int) -> None:
         """The host is the planned checkpoint host."""

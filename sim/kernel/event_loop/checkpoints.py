@@ -280,6 +280,19 @@ def _rank(state: State, transfer: int) -> int:
 
 
 @kernel
+def abort(state: State, partitions: np.ndarray) -> None:
+    """Forget the checkpoints of these partitions (n,) that are under way; without others the store's link is free."""
+    for k in range(partitions.shape[0]):
+        u = state.partitions[partitions[k]]
+        u.incarnation += 1
+        u.saving = 0
+    for partition in range(state.partitions.shape[0]):
+        if state.partitions[partition].saving:
+            return
+    state.remote_link.free = min(state.remote_link.free, state.clock.now)
+
+
+@kernel
 def never_left(state: State, transfer: int) -> bool:
     """Return whether its owner died before it had left."""
     t = state.transfers[transfer]
@@ -290,7 +303,9 @@ def never_left(state: State, transfer: int) -> bool:
 @kernel
 def at_remote(state: State, transfer: int) -> None:
     """The remote store writes one checkpoint after the other, in order of arrival."""
-    if never_left(state, transfer):
+    t = state.transfers[transfer]
+    aborted = state.options.aborts and t.incarnation != state.partitions[t.partition].incarnation
+    if aborted or never_left(state, transfer):
         free_transfer(state, transfer)
         return
     written = remote_departure(state, state.transfers[transfer].bytes)

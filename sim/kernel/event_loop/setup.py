@@ -232,6 +232,7 @@ OPTIONS = np.dtype(
         ("drops_duplicates", "u1"),
         ("keeps_outputs", "u1"),  # for replay
         ("logs_ids", "u1"),  # of applied tuples: a host may fail
+        ("aborts", "u1"),  # checkpoints under way end with a failure
         ("forgets_ids", "u1"),  # that nobody can ask for again
         ("marks_twice", "u1"),  # a tuple that is processed once more has `buffers.TWICE` for its id in the log
         ("always_full", "u1"),  # checkpoints hold the whole state
@@ -269,6 +270,7 @@ def options(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarr
         costs.copy_bytes_per_s or 0.0,
         costs.mode == "asynchronous",
     )
+    made["aborts"] = tolerance.aborts_checkpoints
     made["forgets_ids"] = plan.keeps_ids
     made["marks_twice"] = plan.acker is not None or (plan.replays and not plan.drops_duplicates)
     made["always_full"], made["remote_store"] = tolerance.kind == "full", tolerance.store == "remote"

@@ -107,6 +107,19 @@ def test_a_job_without_enough_slots_stays_down() -> None:
     assert found.tables["outages"]["until_ns"].tolist() == [NEVER] * 16
 
 
+def test_checkpoints_that_are_under_way_end_with_the_restart_and_leave_the_store_free() -> None:
+    # A round at 1.8 s needs 8 s of the store's link. When the failure is detected one of eight groups is stored.
+    raw = job(events={"dies": dies(1, 2700)})
+    raw["operators"]["sum"]["state"] = {"model": "fixed", "bytes": "1 MB"}
+    raw["fault_tolerance"] |= {"interval": "1800 ms", "remote": "1 MB/s", "guarantee": "at-most-once"}
+    found, _ = run(raw)
+    taken = column(found, "checkpoints", "operator", "taken_ns", "stored_ns")
+    first = [stored for operator, at, stored in taken if operator == 1 and at == 1800]
+    assert sum(stored > 0 for stored in first) == 1
+    # That one is read in a second: nothing is in front of it.
+    assert max(at for (at,) in column(found, "recoveries", "restored_ns")) == pytest.approx(DETECTED + 1000, abs=5)
+
+
 def test_only_the_pipeline_of_a_lost_task_restarts() -> None:
     found, control = run(job("forward"))
     lost = column(found, "recoveries", "operator", "key_group")
