@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from scenarios.files.scenario import names, path_of, read_scenario
 
 from models.engines import flink
 from models.engines.behaviours import Status
@@ -15,6 +14,7 @@ from models.scenario.engine import with_defaults
 from models.scenario.file_keys import entry_of, fields_of, models_in
 from models.scenario.reading import engine_values, raw_of, scenario_from
 from models.scenario.scenario import Scenario
+from scenarios.files.scenario import names, path_of, read_scenario
 
 JOB: dict[str, Any] = {
     "format": 1,
