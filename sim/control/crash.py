@@ -10,19 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from models.distributions import TimeDistribution
 from sim.clock import Process
 from sim.control.catch_up import CatchUps
 from sim.control.cluster import LostPartition
 from sim.control.instances import Outages
 from sim.control.recoveries import PartitionRecovery, Recoveries
 from sim.control.recovery import Recovery
+from sim.control.region_restarts import RegionRestarts, replace_detected
 from sim.control.replicas import Replicas
-from sim.control.restart_loop import RestartLoop
+from sim.control.restart_loop import JOB, RestartLoop
 from sim.control.run_state import StateOn
 from sim.data_plane import ParcelPlane
-from sim.draws import code_of, delay_ns
 from sim.migration.moves import Migrations
+from sim.recovery.region_restart import RegionRestart
 
 
 class CrashCoordinator:
@@ -40,7 +40,11 @@ class CrashCoordinator:
     ) -> None:
         self.state, self.cluster, self.outages, self.catch_ups = state, state.cluster, outages, catch_ups
         self.replicas, self.migrations, self.recoveries, self.recovery = replicas, migrations, recoveries, recovery
-        self._restarts = RestartLoop(state)
+        self._loop = RestartLoop(state)
+        self._regions = None
+        if isinstance(recovery.method, RegionRestart):
+            start = lambda losses: self._start(losses, [], [])  # noqa: E731
+            self._regions = RegionRestarts(state, recovery.method, recoveries, self._loop, start, self._kill_all)
         self.host_died: list[Callable[[int], None]] = [migrations.host_died]
         """Have successors send what former owners on a host may not have sent; each kind of plan adds its own."""
 
@@ -106,16 +110,25 @@ class CrashCoordinator:
         """
         down, found = [loss for loss in losses if self._is_lost(loss)], list[LostPartition]()
         for task in self.recovery.method.rolled_back(down) if down else ():
-            partitions = self.cluster.partitions_at(task)
-            for partition in partitions:
-                self.recoveries.lost_again(partition)
-            self.outages.lost(partitions)
-            self.state.plane.kill(task)
-            self.cluster.lose_task(task)
-            found += [losses[0]._replace(partition=partition) for partition in partitions]
+            found += [losses[0]._replace(partition=partition) for partition in self._kill(task)]
         if self.state.plan.scenario.fault_tolerance.aborts_checkpoints:
             self.state.plane.abort_checkpoints([loss.partition for loss in (*down, *found)])
         return found
+
+    def _kill(self, task: int) -> list[int]:
+        """Kill a live task, and return its partitions."""
+        partitions = self.cluster.partitions_at(task)
+        for partition in partitions:
+            self.recoveries.lost_again(partition)
+        self.outages.lost(partitions)
+        self.state.plane.kill(task)
+        self.cluster.lose_task(task)
+        return partitions
+
+    def _kill_all(self) -> None:
+        for task, alive in enumerate([*self.cluster.task_alive]):
+            if alive:
+                self._kill(task)
 
     def recover(self, losses: Sequence[LostPartition]) -> None:
         """Bring lost partitions back: on a replica or the target of a move, or from a checkpoint elsewhere."""
@@ -138,7 +151,9 @@ class CrashCoordinator:
         taken = [self.recoveries.take_over(*one) for one in instead]
         successors = [(before[loss.partition], entry.task) for (loss, _), entry in zip(instead, taken, strict=True)]
         losses = [loss for loss in losses if self._is_lost(loss)]
-        if self._takes_time and losses:
+        if self._regions is not None:
+            self._regions.add(losses)
+        elif self._takes_time and losses:
             self.catch_ups.redirect(successors)
             if taken or returns:
                 self.recoveries.watch([*taken, *returns])
@@ -152,22 +167,23 @@ class CrashCoordinator:
 
         What waited for a host, as none could take it, has its slots at once when there is one.
         """
-        clock, times, waiting = self.state.clock, self.state.plan.scenario.recovery, self.recoveries.starting
+        waiting, first = self.recoveries.starting, losses[0]
         new = any(loss.detected_ns is None for loss in losses)
-        detected = [loss._replace(detected_ns=clock.now_ns()) if loss.detected_ns is None else loss for loss in losses]
+        detected = [replace_detected(loss, self.state.clock.now_ns()) for loss in losses]
         waiting += detected
         if new:
-            if not (yield from self._restarts.pass_by(losses[0])):
+            host = self.state.plan.host_names[first.host]
+            subject = JOB if self.state.plan.scenario.fault_tolerance.rolls_back else f"what was on {host}"
+            if not (yield from self._loop.pass_by(subject, first.failure, lambda: first)):
                 for loss in detected:
                     waiting.remove(loss)
                 return
-            yield clock.sleep(clock.now_ns() + self._draw_ns(times.allocate, "allocate", losses[0]))
-        found = self.recovery.allocate([*filter(self._is_lost, detected)])
+            yield from self._loop.allocate(first.failure)
+        found = [loss for loss in map(self.recovery.allocate, filter(self._is_lost, detected)) if loss]
         for loss in detected:
             waiting.remove(loss)
         waiting += found
-        times_started = self.recovery.method.restarts(losses[0].failed_ns) if new else 1
-        yield clock.sleep(clock.now_ns() + times_started * self._draw_ns(times.restart, "restart", losses[0]))
+        yield from self._loop.restart(first, self.recovery.method.restarts(first.failed_ns) if new else 1)
         for loss in found:
             waiting.remove(loss)
         self._start([loss for loss in found if self._is_lost(loss)], [], [])
@@ -176,15 +192,7 @@ class CrashCoordinator:
     def _takes_time(self) -> bool:
         scenario = self.state.plan.scenario
         times, noticed_s = scenario.recovery, scenario.detector.connection_s
-        takes_time = any(one is not None for one in (times.allocate, times.restart, times.strategy, noticed_s))
-        return takes_time or self.recovery.method.starts_together  # then all have slots before any is taken
-
-    def _draw_ns(self, law: TimeDistribution | None, what: str, loss: LostPartition) -> int:
-        """Return a time [ns] that is drawn for the failure."""
-        if law is None:
-            return 0
-        code = code_of(self.state.plan.scenario.seed, self.state.plan.replication, "recovery", what)
-        return delay_ns(law, loss.failure, code)
+        return any(one is not None for one in (times.allocate, times.restart, times.strategy, noticed_s))
 
     def _start(
         self,
@@ -237,6 +245,9 @@ class CrashCoordinator:
 
     def recover_orphans(self) -> None:
         """Recover the partitions for which no host was alive, where one is now."""
+        if self._regions is not None:
+            self._regions.go_on()
+            return
         self.recover(self.recovery.take_orphans())
 
     def begin(self, host: int) -> None:

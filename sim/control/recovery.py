@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from models.records.decisions import Action, Verdict
 from sim.clock import MESSAGE, channel
 from sim.control.cluster import LostPartition
@@ -39,12 +37,8 @@ class Recovery:
 
     def take_orphans(self) -> list[LostPartition]:
         """Return, and forget, the partitions for which no host was alive, or had a free slot, and one is now."""
-        orphans = self.recoveries.orphans
-        can = [loss for loss in orphans if self.method.host_for(loss.partition).host is not None]
-        if self.method.starts_together and len(can) < len(orphans):
-            self.method.slots_lost()
-            return []
-        self.recoveries.orphans = [loss for loss in orphans if loss not in can]
+        can = [loss for loss in self.recoveries.orphans if self.method.host_for(loss.partition).host is not None]
+        self.recoveries.orphans = [loss for loss in self.recoveries.orphans if loss not in can]
         return can
 
     def assign(self, loss: LostPartition) -> PartitionRecovery | None:
@@ -69,17 +63,13 @@ class Recovery:
         self.state.decide(Action.RESTORE, name, why, verdict=Verdict.REFUSED)
         self.recoveries.orphans.append(loss._replace(allocated_ns=None))
 
-    def allocate(self, losses: Sequence[LostPartition]) -> list[LostPartition]:
-        """Return what has a host now, with the instant; the rest, or all where they start together, waits for one."""
-        found = [(loss, *self.method.host_for(loss.partition)) for loss in losses]
-        if self.method.starts_together and any(target is None for _, target, _ in found):
-            self.method.slots_lost()
-            found = [(loss, None, "not all tasks of its region have a slot") for loss, _, _ in found]
-        for loss, target, why in found:
-            if target is None:
-                self._refuse(loss, why)
-        now = self.clock.now_ns()
-        return [loss._replace(allocated_ns=now) for loss, target, _ in found if target is not None]
+    def allocate(self, loss: LostPartition) -> LostPartition | None:
+        """Return the loss with the instant at which it has a host; None where no host can take it."""
+        target, why = self.method.host_for(loss.partition)
+        if target is None:
+            self._refuse(loss, why)
+            return None
+        return loss._replace(allocated_ns=self.clock.now_ns())
 
     def ask_upstream(self, partition: int) -> None:
         """Have live partitions send what they keep for a lost one, as the method says."""

@@ -6,22 +6,25 @@ of its slots, and fails (`models.engines.flink_restart` has the same rules in cl
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from itertools import count
 from typing import Any
 
 import simpy
 
 from models import display
+from models.distributions import TimeDistribution
 from models.engines.restart_strategies import RestartState
 from models.records.decisions import Action, Verdict
 from models.units import to_ns
+from sim.clock import Process
 from sim.control.cluster import LostPartition
 from sim.control.run_state import StateOn
 from sim.data_plane import Plane
-from sim.draws import code_of, source_id, uniform
+from sim.draws import code_of, delay_ns, source_id, uniform
 
 _NS = 1_000_000_000
+JOB = "the job"
 
 
 class RestartLoop:
@@ -32,28 +35,57 @@ class RestartLoop:
         self._memory = RestartState()
         self._code = code_of(self.scenario.seed, state.plan.replication, "recovery", "jitter")
 
-    def pass_by(self, loss: LostPartition) -> Generator[simpy.Event, Any, bool]:
-        """Sleep until what is lost is started for good; return False if it is given up."""
+    def pass_by(
+        self, subject: str, failure: int, longest: Callable[[], LostPartition]
+    ) -> Generator[simpy.Event, Any, bool]:
+        """Sleep until what is lost is started for good; return False if it is given up.
+
+        `failure`: its row. `longest`: returns what was lost with the host that counts longest.
+        """
         clock, times = self.state.clock, self.scenario.recovery
         if times.strategy is None:
-            yield clock.sleep(max(clock.now_ns(), loss.counts_until_ns))
+            while clock.now_ns() < longest().counts_until_ns:
+                yield clock.sleep(longest().counts_until_ns)
             return True
-        host = self.state.plan.host_names[loss.host]
-        subject = "the job" if self.scenario.fault_tolerance.rolls_back else f"what was on {host}"
         for number in count(1):
             failed_ns = clock.now_ns()
-            jitter = self._jitter(loss.failure, number)
-            self._memory, delay_s = times.strategy.after_failure(self._memory, failed_ns / _NS, jitter)
+            delay_s = self._delay_s(failed_ns / _NS, self._jitter(failure, number))
             if delay_s is None:
                 self._refuse(subject, f"the strategy gives up after {display.count(number - 1, 'restart')}")
                 return False
             yield clock.sleep(failed_ns + to_ns(delay_s))
-            if clock.now_ns() >= loss.counts_until_ns:
+            last = longest()
+            if clock.now_ns() >= last.counts_until_ns:
                 return True
-            until = display.instant(loss.counts_until_ns / _NS)
+            host, until = self.state.plan.host_names[last.host], display.instant(last.counts_until_ns / _NS)
             self._refuse(subject, f"it got a slot of {host}, which counts until {until}")
             yield clock.sleep(clock.now_ns() + to_ns(times.attempt_s))
         raise AssertionError("there is always another restart")
+
+    def _delay_s(self, failed_s: float, jitter: float) -> float | None:
+        """Return the time until the next restart; None if there is none."""
+        strategy = self.scenario.recovery.strategy
+        assert strategy is not None
+        # Instants are whole nanoseconds: a failure within one of the planned restart is at that restart, not before it.
+        if abs(failed_s - self._memory.restart_s) * _NS < 2:
+            failed_s = self._memory.restart_s
+        self._memory, delay_s = strategy.after_failure(self._memory, failed_s, jitter)
+        return delay_s
+
+    def allocate(self, failure: int) -> Process:
+        """Sleep while slots are allocated."""
+        yield self.state.clock.sleep(self.state.clock.now_ns() + self._draw_ns("allocate", failure))
+
+    def restart(self, loss: LostPartition, times: int = 1) -> Process:
+        """Sleep while tasks are started, so many times."""
+        yield self.state.clock.sleep(self.state.clock.now_ns() + times * self._draw_ns("restart", loss.failure))
+
+    def _draw_ns(self, what: str, failure: int) -> int:
+        """Return a time [ns] that is drawn for the failure."""
+        law: TimeDistribution | None = getattr(self.scenario.recovery, what)
+        if law is None:
+            return 0
+        return delay_ns(law, failure, code_of(self.scenario.seed, self.state.plan.replication, "recovery", what))
 
     def _refuse(self, subject: str, why: str) -> None:
         self.state.decide(Action.RESTART, subject, why, verdict=Verdict.REFUSED)

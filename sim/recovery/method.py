@@ -28,9 +28,6 @@ class SavedState(NamedTuple):
 class RecoveryMethod(ABC):
     """Says what is lost, who takes it, where its state comes from, and who replays what."""
 
-    starts_together = False
-    """Whether nothing of what is lost starts before all of it has a slot."""
-
     def __init__(self, state: StateOn[InstancePlane], hosts: HostChoice, replicas: Replicas) -> None:
         self.state, self.cluster, self.hosts, self.replicas = state, state.cluster, hosts, replicas
         self.new_task: Callable[[int, int], int]  # starts a task of an operator on a host; set by who knows instances
@@ -54,9 +51,6 @@ class RecoveryMethod(ABC):
     def task_for(self, partition: int, host: int) -> int:
         """Return the task on that host which gets a lost partition: the one of its operator, or a new one."""
         return self.task_on(self.cluster.partition_operator[partition], host)
-
-    def slots_lost(self) -> None:  # noqa: B027 - most methods keep no slots
-        """Note that the slots are not taken that `host_for` has found: not all have one."""
 
     def where_it_was(self, partition: int) -> Choice | None:
         """Return the host of a partition that was rolled back, if that is alive and has room."""

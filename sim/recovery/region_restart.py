@@ -23,8 +23,6 @@ class RegionRestart(RestoreFromCheckpoint):
     Source: Flink's documentation, "Task Failure Recovery".
     """
 
-    starts_together = True
-
     def __init__(self, state: StateOn[InstancePlane], hosts: HostChoice, replicas: Replicas) -> None:
         super().__init__(state, hosts, replicas)
         self._regions = _regions(state.plan)
@@ -33,12 +31,18 @@ class RegionRestart(RestoreFromCheckpoint):
 
     def rolled_back(self, losses: Sequence[LostPartition]) -> Sequence[int]:
         """Return the live tasks in the regions of what is lost."""
-        self.slots_lost()
-        group_of = self.cluster.group_of
-        down = {self._regions[group_of(loss.partition)] for loss in losses}
+        down = {self.region_of(loss.partition) for loss in losses}
         alive, at = self.cluster.task_alive, self.cluster.partition_task
-        found = {at[one] for one in range(len(at)) if self._regions[group_of(one)] in down}
+        found = {at[one] for one, region in enumerate(self._regions) if region in down}
         return sorted(task for task in found if task >= 0 and alive[task])
+
+    def region_of(self, partition: int) -> int:
+        """Return the number of the region of a partition."""
+        return self._regions[partition]
+
+    def partitions_in(self, region: int) -> list[int]:
+        """Return the partitions of a region."""
+        return [one for one, other in enumerate(self._regions) if other == region]
 
     def host_for(self, partition: int) -> Choice:
         """Return the host with a slot for the successor of the partition's task, which is the same once there is one.
@@ -68,9 +72,15 @@ class RegionRestart(RestoreFromCheckpoint):
             self._successors[task] = self.new_task(self.cluster.partition_operator[partition], host)
         return self._successors[task]
 
-    def slots_lost(self) -> None:
-        """Give the slots back in which nothing was started."""
-        self._hosts = {task: host for task, host in self._hosts.items() if task in self._successors}
+    def hosts_of(self, losses: Sequence[LostPartition]) -> list[int]:
+        """Return the hosts with slots for the tasks of lost partitions."""
+        tasks = {self.cluster.partition_task[loss.partition] for loss in losses}
+        return [self._hosts[task] for task in sorted(tasks) if task in self._hosts]
+
+    def release(self, losses: Sequence[LostPartition]) -> None:
+        """Give back the slots of the tasks of lost partitions, in which nothing was started."""
+        for task in {self.cluster.partition_task[loss.partition] for loss in losses}:
+            self._hosts.pop(task, None)
 
     def _has_slot(self, operator: int, host: int) -> bool:
         """Return whether a task of the operator has a slot on a host beside those that are to start there."""

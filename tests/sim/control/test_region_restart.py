@@ -122,12 +122,105 @@ def test_checkpoints_that_are_under_way_end_with_the_restart_and_leave_the_store
 
 def test_only_the_pipeline_of_a_lost_task_restarts() -> None:
     found, control = run(job("forward"))
-    lost = column(found, "recoveries", "operator", "key_group")
+    lost = sorted(column(found, "recoveries", "operator", "key_group"))
     assert lost == [(operator, k) for operator in range(3) for k in (2, 3)]
     assert tasks(control) == Counter({(operator, host): 2 for operator in range(3) for host in (0, 2)})
     visits = found.tables["visits"]
     during = (visits["start_ns"] > 2750 * MS) & (visits["start_ns"] < 2950 * MS)
     assert {*visits["task"][during & (visits["operator"] == 1)].tolist()} == {4, 5}  # sum-0 and sum-1 went on
+
+
+# -- several failures, whose instants are those of `spare`: h-1 dies at 2.7 s, and is noticed 10 ms later
+
+NOTICED = {"heartbeat": "200 ms", "timeout": "1 s", "failed_calls": 2, "connection": "10 ms"}
+STEADY = {"strategy": {"kind": "fixed-delay", "delay": "300 ms", "attempts": 100}, "attempt": "5 ms"}
+
+
+def spare(*events: dict[str, Any], inner: str = "key", **changes: Any) -> dict[str, Any]:
+    """The job, whose failures are noticed early, and which is restarted each 300 ms."""
+    named = {f"e{number}": event for number, event in enumerate(events)}
+    return job(inner, events=named, detector=NOTICED, recovery=STEADY) | changes
+
+
+def starts(found: RunRecords) -> list[tuple[float, int]]:
+    """When how many partitions were started together [ms]."""
+    return sorted(Counter(at for (at,) in column(found, "recoveries", "started_ns")).items())
+
+
+@pytest.mark.parametrize("at_ms", [3050, 3300, 3500])
+def test_a_host_that_was_chosen_and_dies_before_the_start_makes_the_restart_one_in_vain(at_ms: int) -> None:
+    # Slots on h-2 are allocated at 3.01 s; its tasks are up a second later.
+    slow = STEADY | {"restart": {"distribution": "deterministic", "value": "1 s"}}
+    raw = spare(dies(1, 2700), dies(2, at_ms, repair=2000), recovery=slow)
+    found, control = run(raw)
+    ((_, count),) = starts(found)
+    assert count == 16
+    assert tasks(control) == Counter({(operator, host): 2 for operator in range(3) for host in (0, 2)})
+    assert "it got a slot of h-2, which is dead" in {why for _, what, why in said(found) if "restarted" in what}
+
+
+@pytest.mark.parametrize("at_ms", [2690, 2700, 2705, 2720, 2790, 2810, 3010])
+def test_two_hosts_that_die_one_after_the_other_are_one_restart(at_ms: int) -> None:
+    raw = spare(dies(1, 2700), dies(0, at_ms))
+    raw["hosts"]["h"]["count"] = 4
+    found, _ = run(raw)
+    ((_, count),) = starts(found)
+    assert count == 16
+    assert found.tables["ledger"]["lost"].tolist() == [0, 0]
+
+
+def test_two_hosts_that_die_at_once_count_as_one_failure() -> None:
+    few = {
+        "recovery": STEADY | {"strategy": {"kind": "fixed-delay", "delay": "300 ms", "attempts": 3}},
+        "detector": NOTICED | {"failed_calls": 3},
+    }
+    raw = spare(dies(1, 2700), dies(0, 2700), **few)
+    raw["hosts"]["h"]["count"] = 4
+    alone = in_vain(run(spare(dies(1, 2700), **few))[0])
+    assert in_vain(run(raw)[0]) == alone == [3010]
+
+
+def test_where_the_strategy_gives_up_nothing_of_the_job_runs() -> None:
+    once = STEADY | {"strategy": STEADY["strategy"] | {"attempts": 1}}
+    found, control = run(spare(dies(1, 2700), dies(2, 9000), inner="forward", recovery=once))
+    assert found.tables["recoveries"]["host"].size == 0
+    assert not any(control.cluster.task_alive)
+    assert int(found.tables["visits"]["arrival_ns"].max()) < 3100 * MS
+
+
+def test_regions_keep_the_slots_that_they_have_found() -> None:
+    # Pipelines of h-1 have slots on h-2 when h-0 dies: its own wait until it is back.
+    slow = STEADY | {"restart": {"distribution": "deterministic", "value": "1 s"}}
+    found, control = run(spare(dies(1, 2700), dies(0, 3100, repair=3000), inner="forward", recovery=slow))
+    lost_with = dict(column(found, "recoveries", "key_group", "started_ns"))
+    assert lost_with[2] == lost_with[3] < lost_with[0] == lost_with[1]
+    assert tasks(control) == Counter({(operator, host): 2 for operator in range(3) for host in (0, 2)})
+
+
+def test_each_region_waits_for_its_own_slots_only() -> None:
+    raw = spare(dies(0, 2700), dies(1, 2700, repair=2000), inner="forward")
+    raw["hosts"]["h"]["count"] = 2
+    found, control = run(raw)
+    assert starts(found) == [(4700, 6)]  # two of four pipelines
+    assert sum(control.cluster.task_alive) == 6
+
+
+def test_nobody_notices_the_death_of_a_host_without_tasks_before_its_heartbeats_are_refused() -> None:
+    found, _ = run(spare(dies(2, 2700)))
+    assert column(found, "failures", "detected_ns") == [(3000,)]  # heartbeats of 2.8 and 3.0 s
+
+
+def test_a_silent_host_keeps_its_region_down_until_it_counts_as_dead() -> None:
+    raw = spare(dies(1, 2700), dies(0, 2650) | {"silent": True})
+    raw["hosts"]["h"]["count"] = 4
+    found, _ = run(raw)
+    ((at, count),) = starts(found)
+    assert count == 16
+    assert at >= 2600 + 1000
+
+
+def in_vain(found: RunRecords) -> list[float]:
+    return [at / MS for at, what, _ in said(found) if what == "the job is not restarted"]
 
 
 # -- random jobs

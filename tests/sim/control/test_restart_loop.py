@@ -120,6 +120,14 @@ def test_a_job_that_is_given_up_stays_down() -> None:
     assert found.tables["outages"]["until_ns"].tolist() == [NEVER] * 4
 
 
+@pytest.mark.parametrize("at_ms", [2500, 2517, 2733, 2999, 3141])
+def test_restarts_follow_each_other_without_a_time_between_them(at_ms: int) -> None:
+    # A failure at the very instant of a restart is a failure of that restart, whatever floating point makes of it.
+    raw = flink({"dies": dies(1, at_ms)}, {"kind": "exponential-delay", "initial": "300 ms", "jitter": 0.0})
+    raw["recovery"]["attempt"] = "0 s"
+    assert 3 <= len(in_vain(rows(raw))) <= 8
+
+
 def test_a_second_failure_goes_on_with_longer_delays() -> None:
     longer = {"kind": "exponential-delay", "initial": "1 s", "multiplier": 2.0, "jitter": 0.0}
     found = rows(flink({"dies": dies(1, 2500), "too": dies(2, 16_500)}, longer))

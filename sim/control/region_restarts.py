@@ -1,0 +1,151 @@
+"""Failover regions that are down: one loop of restarts for each, until all of its tasks are up again.
+
+A region is restarted as a whole. If another host dies meanwhile, what is lost with it joins the region, and the loop
+goes on; the restart strategy is asked once for each restart, not for each host. Where the strategy gives up, the job
+has failed: nothing of it runs any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import simpy
+
+from models.records.decisions import Action, Verdict
+from sim.clock import Process
+from sim.control.cluster import LostPartition
+from sim.control.recoveries import Recoveries
+from sim.control.restart_loop import JOB, RestartLoop
+from sim.control.run_state import StateOn
+from sim.data_plane import RecoverablePlane
+from sim.recovery.region_restart import RegionRestart
+
+
+@dataclass(eq=False)
+class _Down:
+    """A region that is down: what is lost of it, and whether it waits for something other than time."""
+
+    losses: list[LostPartition] = field(default_factory=list)
+    waits: bool = False
+
+
+class RegionRestarts:
+    """Starts regions again, each once all of it is known to be lost and has slots."""
+
+    def __init__(
+        self,
+        state: StateOn[RecoverablePlane],
+        method: RegionRestart,
+        recoveries: Recoveries,
+        loop: RestartLoop,
+        start: Callable[[Sequence[LostPartition]], None],
+        kill_all: Callable[[], None],
+    ) -> None:
+        self.state, self.cluster, self.method, self.recoveries = state, state.cluster, method, recoveries
+        self._loop, self._start, self._kill_all = loop, start, kill_all
+        self._down: dict[int, _Down] = {}  # by region
+        self._failed = False
+
+    def add(self, losses: Sequence[LostPartition]) -> None:
+        """Restart the regions of what is lost, which has just been detected; a job that has failed stays down."""
+        if self._failed:
+            return
+        now = self.state.clock.now_ns()
+        for loss in losses:
+            region = self.method.region_of(loss.partition)
+            if region not in self._down:
+                self._down[region] = _Down()
+                self.state.clock.process(self._restart(region))
+            detected = replace_detected(loss, now)
+            self._down[region].losses.append(detected)
+            self.recoveries.starting.append(detected)
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Have regions look again that wait for slots, or for the rest of what is lost."""
+        for region, down in self._down.items():
+            if down.waits:
+                down.waits = False
+                self.state.clock.process(self._deploy(region))
+
+    def _restart(self, region: int) -> Process:
+        if (yield from self._pass_by(region)):
+            yield from self._deploy(region)
+
+    def _pass_by(self, region: int) -> Generator[simpy.Event, Any, bool]:
+        """Sleep until the restart that is not in vain, and the allocation of slots; return False for a failed job."""
+        down, failure = self._down[region], self._down[region].losses[0].failure
+        if not (yield from self._loop.pass_by(JOB, failure, lambda: max(down.losses, key=_counts_until))):
+            self._give_up()
+        if self._failed:
+            return False
+        yield from self._loop.allocate(failure)
+        return not self._failed
+
+    def _deploy(self, region: int) -> Process:
+        """Take slots for all tasks and start them; a host that dies meanwhile makes the restart one in vain."""
+        down = self._down[region]
+        while not self._failed:
+            if not self._is_known(region) or not self._take_slots(down):
+                down.waits = True
+                return
+            yield from self._loop.restart(down.losses[0])
+            if self._failed or not self._is_known(region):
+                continue
+            dead = sorted({host for host in self.method.hosts_of(down.losses) if not self.cluster.host_alive[host]})
+            if not dead and all(loss.allocated_ns is not None for loss in down.losses):
+                for loss in down.losses:
+                    self.recoveries.starting.remove(loss)
+                del self._down[region]
+                self._start(down.losses)
+                return
+            if dead:
+                self.method.release(down.losses)
+                name = self.state.plan.host_names[dead[0]]
+                why = f"it got a slot of {name}, which is dead"
+                self.state.decide(Action.RESTART, JOB, why, verdict=Verdict.REFUSED)
+                if not (yield from self._pass_by(region)):
+                    return
+
+    def _is_known(self, region: int) -> bool:
+        """Return whether control knows of all partitions of the region that they are lost.
+
+        Of a silent host it does not: its tasks cannot be cancelled before the host counts as dead.
+        """
+        return len(self._down[region].losses) == len(self.method.partitions_in(region))
+
+    def _take_slots(self, down: _Down) -> bool:
+        """Find a slot for each task, or for none of them; return whether there are enough."""
+        name, target = self.cluster.partition_name, self.method.host_for
+        if any(target(loss.partition).host is None for loss in down.losses):
+            self.method.release(down.losses)
+            for loss in down.losses:
+                why = "not all tasks of its region have a slot"
+                self.state.decide(Action.RESTORE, name(loss.partition), why, verdict=Verdict.REFUSED)
+            return False
+        now = self.state.clock.now_ns()
+        for k, loss in enumerate(down.losses):
+            self.recoveries.starting.remove(loss)
+            down.losses[k] = loss._replace(allocated_ns=now)
+            self.recoveries.starting.append(down.losses[k])
+        return True
+
+    def _give_up(self) -> None:
+        """Let the job fail: all of it ends, and nothing is started any more."""
+        self._failed = True
+        for down in self._down.values():
+            for loss in down.losses:
+                self.recoveries.starting.remove(loss)
+        self._down.clear()
+        self._kill_all()
+
+
+def _counts_until(loss: LostPartition) -> int:
+    return loss.counts_until_ns
+
+
+def replace_detected(loss: LostPartition, now_ns: int) -> LostPartition:
+    """Return a loss that was detected now, or before."""
+    return loss if loss.detected_ns is not None else loss._replace(detected_ns=now_ns)
