@@ -56,33 +56,36 @@ BEHAVIOURS = (
     Behaviour(
         "Failover regions",
         Status.MODELLED,
-        "All tasks that are connected to a lost one restart, as many as before, with the default scheduler.",
+        "All tasks that are connected to a lost one restart, as many as before, with the default scheduler. A job "
+        "whose strategy gives up has failed.",
         ("fault_tolerance.method",),
     ),
     Behaviour(
         "Detection",
         Status.MODELLED,
-        "Broken connections, refused heartbeats and the heartbeat time-out, whichever is first.",
+        "Broken connections, refused heartbeats and the heartbeat time-out, whichever is first. All hosts have the "
+        "same phase of heartbeats, and a TaskManager that comes back counts as registered at once.",
         ("detector.heartbeat", "detector.timeout", "detector.failed_calls", "detector.connection"),
     ),
     Behaviour(
         "Restart strategies",
         Status.MODELLED,
-        "Fixed delay, exponential delay and failure rate, with restarts in vain while the dead TaskManager counts.",
+        "Fixed delay, exponential delay and failure rate, with restarts in vain while the dead TaskManager counts. The "
+        "exponential delay is that of 1.19 and later.",
         ("recovery.strategy", "recovery.attempt"),
     ),
     Behaviour(
         "Slots",
         Status.SIMPLIFIED,
-        "One slot-sharing group. A region waits until all of its tasks have a slot, for as long as it takes. A "
-        "replacement TaskManager is a host that comes back.",
+        "One slot-sharing group. A region waits until all of its tasks have a slot, for as long as it takes: "
+        "slot.request.timeout is not modelled. A replacement TaskManager is a host that comes back.",
         ("hosts.*.slots", "placement.slot_sharing"),
     ),
     Behaviour(
         "Checkpoints",
         Status.SIMPLIFIED,
         "All tasks take their snapshots at the same instant: no barriers travel, and nothing is aligned. What is under "
-        "way ends with a restart. The store's link is first in, first out.",
+        "way ends with a restart; regions that run go on taking theirs. The store's link is first in, first out.",
         ("fault_tolerance.store", "fault_tolerance.kind", "fault_tolerance.snapshots.mode"),
     ),
     Behaviour(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr
 
 from models.scenario.cluster import HostGroup, Network, Placement
 from models.scenario.engine import Engine, as_engine
@@ -91,6 +91,9 @@ class ScenarioDescription(Description):
         default_factory=dict, validate_default=True
     )
     """What is varied: dotted path = list of values."""
+
+    _by_engine: frozenset[str] = PrivateAttr(default=frozenset())
+    """Paths whose values the engine brought: the file says nothing there."""
 
     @property
     def migrates(self) -> bool:

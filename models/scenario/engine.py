@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
+from pydantic import BaseModel
 from pydantic_core import PydanticCustomError
 
 from models.engines import flink
@@ -56,6 +57,8 @@ def as_engine(value: object) -> object:
 def engine_of(raw: Mapping[str, Any]) -> Engine | None:
     """Return the engine that the tables of a scenario name; None where they name none, or one that is not known."""
     given = raw.get("engine")
+    if isinstance(given, Engine):
+        return given
     table = {"name": given} if isinstance(given, str) else given
     known = isinstance(table, Mapping) and table.get("name") == "flink" and set(table) <= {"name", "version"}
     if not known or not isinstance(table, Mapping):
@@ -64,34 +67,45 @@ def engine_of(raw: Mapping[str, Any]) -> Engine | None:
     return Engine(name="flink", version=version) if version in flink.Version.__args__ else None  # type: ignore[attr-defined]
 
 
-def with_defaults(raw: Mapping[str, Any], model: type[Description]) -> Mapping[str, Any]:
-    """Return the tables of a scenario with the values of its engine where they say nothing; the same without one.
+def with_defaults(raw: Mapping[str, Any], model: type[Description]) -> tuple[Mapping[str, Any], frozenset[str]]:
+    """Return the tables of a scenario with the values of its engine where they say nothing, and the paths of these.
 
-    `model`: description of the whole, whose fields may be named in tables that code made.
+    Without an engine the tables are the same. `model`: description of the whole, whose fields may be named in tables
+    that code made; parts of them may be descriptions already.
     """
     engine = engine_of(raw)
     if engine is None:
-        return raw
-    found: Any = raw
+        return raw, frozenset()
+    found, filled = raw, set[str]()
     for default in engine.defaults:
-        found = _completed(found, default.path.split("."), default.value, model)
-    tables: Mapping[str, Any] = found
-    return tables
+        found = _completed(found, default.path.split("."), default.value, model, "", filled)
+    return found, frozenset(filled)
 
 
-def _completed(table: Any, path: list[str], value: Any, model: Any) -> Any:
-    """Return a table with a value at a path below it, if it has none; what is no table stays, and is refused later."""
+def _completed(table: Any, path: list[str], value: Any, model: Any, here: str, filled: set[str]) -> Any:
+    """Return a table with a value at a path below it, if it has none; what is no table stays, and is refused later.
+
+    `here`: path of the table. `filled`: gets the path if there was nothing.
+    """
+    if isinstance(table, BaseModel):
+        table = {name: getattr(table, name) for name in table.model_fields_set}
     if not isinstance(table, Mapping):
         return table
     key, *rest = path
     if key == "*":
-        return {name: _completed(entry, rest, value, model) for name, entry in table.items()}
+        return {name: _completed(entry, rest, value, model, f"{here}{name}.", filled) for name, entry in table.items()}
     field = fields_of(model)[key]
-    given = next((name for name in (key, *_names(model, key)) if name in table), None)
+    given = next((name for name in (key, *_names(model, key)) if table.get(name) is not None), None)
+    if not rest and given is None:
+        filled.add(here + key)
+        return {**table, key: value}
     if not rest:
-        return table if given is not None else {**table, key: value}
+        own = table[given]
+        # A part of a table that the engine brings as a whole is told apart by its kind.
+        partly = isinstance(value, dict) and isinstance(own, Mapping) and "kind" not in own
+        return {**table, given: {**value, **own}} if partly else table
     inner = entry_of(field.annotation) if rest[0] == "*" else models_in(field.annotation)[0]
-    below = _completed(table[given] if given is not None else {}, rest, value, inner)
+    below = _completed(table[given] if given is not None else {}, rest, value, inner, f"{here}{key}.", filled)
     return {**table, given or key: below}
 
 
@@ -107,15 +121,19 @@ def values_at(tables: Mapping[str, Any], path: str) -> Iterator[Any]:
     yield from found
 
 
-def without(table: dict[str, Any], path: Sequence[str], value: object) -> None:
-    """Take a value at a path out of the tables of a file, and tables above it in which nothing else is said then."""
+def without(table: dict[str, Any], path: Sequence[str], value: object, filled: Collection[str], here: str = "") -> None:
+    """Take a value at a path out of the tables of a file, where it was filled in, and tables that say nothing then.
+
+    `here`: path of the table.
+    """
     key, *rest = path
     if not rest:
-        if table.get(key) == value:
+        if table.get(key) == value and here + key in filled:
             del table[key]
         return
     below = table.get(key, {})
-    for entry in below.values() if rest[0] == "*" else [below]:
-        without(entry, rest[1:] if rest[0] == "*" else rest, value)
+    for name, entry in below.items() if rest[0] == "*" else [("", below)]:
+        inner = rest[1:] if rest[0] == "*" else rest
+        without(entry, inner, value, filled, f"{here}{key}.{name}." if name else f"{here}{key}.")
     if key in table and below in ({}, _SAYS_NOTHING):
         del table[key]

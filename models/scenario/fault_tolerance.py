@@ -361,15 +361,16 @@ class Detector(Description):
     """Probability that a heartbeat is lost."""
     delay: TimeDistribution | None = None
     """By how much a heartbeat is late; without it not at all."""
-    failed_calls: Count | None = None
-    """Heartbeats in a row that are refused, after which a host counts as dead; without it only silence counts."""
+    failed_calls: Annotated[int, Field(strict=True, ge=0, le=10**9)] | None = None
+    """Heartbeats in a row that are refused, after which a host counts as dead; without it, or with 0, only silence
+    counts."""
     connection_s: Seconds | None = Field(default=None, alias="connection")
     """Time after which tasks notice broken connections: then the failure is detected, and what is lost with it ends.
     The host still counts until its time-out or `failed_calls`. Without it the failure is not detected before that."""
 
     def patience_s(self, silent: bool) -> float:
         """Return the time from the last heartbeat of a host to when it counts as dead [s]."""
-        if silent or self.failed_calls is None:
+        if silent or not self.failed_calls:
             return self.timeout_s
         return min(self.timeout_s, self.failed_calls * self.heartbeat_s)
 

@@ -49,7 +49,7 @@ def raw_of(scenario: Scenario) -> dict[str, Any]:
         keep.append("fault_tolerance.interval")  # an engine may have no default for it
     made = _table(scenario, keep)
     for default in defaults:
-        without(made, default.path.split("."), default.value)
+        without(made, default.path.split("."), default.value, scenario._by_engine)
     return made
 
 
@@ -88,8 +88,10 @@ def _plain(value: Any, dimension: str | None, keep: Collection[str] = ()) -> Any
         return units.show(value.constant_per_s, "1/s")
     if isinstance(value, PlanFile) and value.plan.endswith(".json"):
         return value.plan
-    if isinstance(value, Engine) and value == Engine(name=value.name):
+    if isinstance(value, Engine) and "version" not in value.model_fields_set:
         return value.name
+    if isinstance(value, Engine):
+        return {"name": value.name, "version": value.version}
     if isinstance(value, BaseModel):
         return _table(value, keep)
     if isinstance(value, Mapping):
@@ -149,8 +151,10 @@ def _validated(raw: Mapping[str, Any], context: Mapping[str, Any]) -> Scenario:
     tables.
     """
     by_name = not context  # names of fields with units, such as duration_s, belong to code
-    completed = with_defaults(raw, Scenario)
-    return Scenario.model_validate(completed, by_alias=True, by_name=by_name, context=dict(context))
+    completed, filled = with_defaults(raw, Scenario)
+    scenario = Scenario.model_validate(completed, by_alias=True, by_name=by_name, context=dict(context))
+    scenario._by_engine = filled
+    return scenario
 
 
 def _check_format(raw: Mapping[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from models import units
 from models.errors import NO_VALUE, InputFault
 from models.scenario.events import HostFailure
 from models.scenario.runtime import StateStore, Waves, Workers
@@ -36,6 +37,11 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
     if scenario.detector.errs:
         rule = "is not simulated with Flink, whose heartbeats are calls over TCP"
         yield InputFault("detector.loss", scenario.detector.loss, rule, "remove detector.loss and detector.delay")
+    detector = scenario.detector
+    if "detector" not in broken and detector.timeout_s < detector.heartbeat_s:
+        rule = f"must be at least heartbeat.interval, which is {units.show(detector.heartbeat_s, 's')}"
+        shown = units.show(detector.timeout_s, "s")
+        yield InputFault("detector.timeout", shown, rule, "set detector.heartbeat as well")
     if "fault_tolerance" not in broken:
         yield from _of_tolerance(scenario)
 

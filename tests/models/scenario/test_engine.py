@@ -10,9 +10,11 @@ from models.engines import flink
 from models.engines.behaviours import Status
 from models.engines.restart_strategies import UNLIMITED, ExponentialDelay, FixedDelay
 from models.errors import InputError
-from models.scenario.engine import with_defaults
+from models.scenario.engine import Engine, with_defaults
+from models.scenario.fault_tolerance import Detector
 from models.scenario.file_keys import entry_of, fields_of, models_in
-from models.scenario.reading import engine_values, raw_of, scenario_from
+from models.scenario.reading import design_points, engine_values, raw_of, scenario_from, scenario_with
+from models.scenario.runtime import RecoveryTimes
 from models.scenario.scenario import Scenario
 from scenarios.files.scenario import names, path_of, read_scenario
 
@@ -56,9 +58,9 @@ def test_an_engine_brings_its_values_where_the_file_says_nothing() -> None:
 
 
 def test_what_the_file_says_holds() -> None:
-    own = JOB | {"detector": {"timeout": "8 s"}, "recovery": {"strategy": {"kind": "failure-rate", "failures": 3}}}
+    own = JOB | {"detector": {"timeout": "20 s"}, "recovery": {"strategy": {"kind": "failure-rate", "failures": 3}}}
     made = scenario_from(own)
-    assert (made.detector.heartbeat_s, made.detector.timeout_s) == (10.0, 8.0)
+    assert (made.detector.heartbeat_s, made.detector.timeout_s) == (10.0, 20.0)
     assert made.recovery.strategy is not None
     assert made.recovery.strategy.kind == "failure-rate"
     assert engine_values(made) == {one.path for one in flink.defaults("2.3")} - {
@@ -91,12 +93,14 @@ def test_the_version_decides_the_restart_strategy() -> None:
     [
         {},
         {"engine": {"name": "flink", "version": "1.18"}},
-        {"detector": {"timeout": "5 s"}},  # the default of a scenario without an engine
+        {"detector": {"heartbeat": "1 s", "timeout": "5 s"}},  # the defaults of a scenario without an engine
         {"fault_tolerance": {"interval": "5 s", "kind": "incremental"}},
         {"fault_tolerance": {"method": "none"}, "events": {}},
         {"hosts": {"tm": {"count": 8}}},
         {"placement": {"method": "round-robin", "slot_sharing": False}, "hosts": {"tm": {"count": 3, "slots": 6}}},
         {"recovery": {"attempt": "0 s", "restart": {"distribution": "exponential", "mean": "1 s"}}},
+        {"recovery": {"strategy": {"kind": "exponential-delay"}}},  # which is what Flink does anyway
+        {"engine": {"name": "flink", "version": "2.3"}, "detector": {"heartbeat": "10 s", "failed_calls": 0}},
     ],
     ids=str,
 )
@@ -108,7 +112,7 @@ def test_the_way_back_to_a_file_leaves_out_what_the_engine_says(changes: dict[st
 
 def test_a_scenario_without_an_engine_gets_nothing() -> None:
     for raw in ({"duration": "1 s"}, {"engine": "spark"}, {"engine": 3}, {"engine": {"name": "flink", "version": "9"}}):
-        assert with_defaults(raw, Scenario) is raw
+        assert with_defaults(raw, Scenario) == (raw, frozenset())
     for name in names():
         made = read_scenario(path_of(name)).scenario
         assert (made.engine is None) == (not name.startswith("flink"))
@@ -138,6 +142,47 @@ def test_every_key_of_failure_and_restart_has_a_behaviour() -> None:
         (model,) = models_in(fields_of(Scenario)[table].annotation)
         assert {f"{table}.{key}" for key in fields_of(model) if key not in generic} <= paths
     assert {one.status for one in flink.BEHAVIOURS} == {*Status}
+
+
+def strategies(raw: dict[str, Any]) -> list[Any]:
+    """The restart strategy of each design of a sweep."""
+    made = scenario_from(raw)
+    return [point.of(made).recovery.strategy for point in design_points(made)]
+
+
+def test_a_key_of_a_table_that_the_engine_brings_can_be_set_and_varied() -> None:
+    kind = {"recovery": {"strategy": {"kind": "exponential-delay"}}}
+    for raw in (JOB, JOB | kind, JOB | {"recovery": {"strategy": {"jitter": 0.5}}}):
+        made = scenario_with(scenario_from(raw), {"recovery.strategy.initial": "2 s"})
+        assert isinstance(made.recovery.strategy, ExponentialDelay)
+        assert made.recovery.strategy.initial_s == 2.0
+    swept = JOB | kind | {"sweep": {"recovery.strategy.jitter": [0.0, 0.3]}}
+    assert [strategy.jitter for strategy in strategies(swept)] == [0.0, 0.3]
+
+
+def test_a_version_can_be_varied_and_what_the_file_says_stays() -> None:
+    engine = {"name": "flink", "version": "2.3"}
+    swept = JOB | {"engine": engine, "sweep": {"engine.version": ["1.18", "2.3"]}}
+    assert [strategy.kind for strategy in strategies(swept)] == ["fixed-delay", "exponential-delay"]
+    own = swept | {"recovery": {"strategy": {"kind": "exponential-delay"}}}
+    assert {strategy.kind for strategy in strategies(own)} == {"exponential-delay"}
+
+
+def test_descriptions_in_place_of_tables_get_the_values_too() -> None:
+    raw = dict(JOB)
+    given = scenario_from(raw)
+    made = scenario_from(
+        {name: getattr(given, name) for name in type(given).model_fields}
+        | {"engine": Engine(name="flink"), "detector": Detector(timeout_s=20.0), "recovery": RecoveryTimes()},
+        from_file=False,
+    )
+    assert (made.detector.heartbeat_s, made.detector.timeout_s, made.detector.failed_calls) == (10.0, 20.0, 2)
+    assert made.recovery.strategy == ExponentialDelay()
+
+
+def test_refused_heartbeats_can_be_switched_off() -> None:
+    made = scenario_from(JOB | {"detector": {"failed_calls": 0}})
+    assert made.detector.patience_s(silent=False) == made.detector.timeout_s == 50.0
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -172,6 +217,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "events.m.kind = migrate: is not simulated with Apache Flink 2.3",
     ),
     "elasticity": ({"elasticity": {"policy": "threshold"}}, "elasticity.policy = threshold: is not simulated with"),
+    "a time-out below the interval": (
+        {"detector": {"timeout": "1 s"}},
+        "detector.timeout = 1 s: must be at least heartbeat.interval, which is 10 s",
+    ),
     "waves": ({"waves": {"interval": "1 s"}}, "waves: is of Storm, not of Flink"),
     "lost heartbeats": ({"detector": {"loss": 0.1}}, "detector.loss = 0.1: is not simulated with Flink"),
 }
