@@ -10,6 +10,7 @@ from models.engines.flink import default_max_parallelism
 
 _MOST_PER_S = 500.0  # records that are simulated: twenty minutes of a job take a few seconds
 _MINUTES = 20
+_DIGITS = 6
 
 
 @dataclass(frozen=True)
@@ -71,9 +72,9 @@ inputs = {{ events = "key" }}
 parallelism = {job.parallelism}
 key_groups = {groups} # the maximum parallelism; that of Flink, if the job does not set it
 # Tasks are busy for {job.busy:.0%} of the time.
-service = {{ distribution = "exponential", mean = "{1000 * service_s:.6g} ms" }}
+service = {{ distribution = "exponential", mean = "{_shown(service_s, "s")}" }}
 # Of one key group, and what one record changes in it.
-state = {{ model = "fixed", bytes = "{_bytes(job.state_bytes / groups)}", change = "{_bytes(change)}" }}
+state = {{ model = "fixed", bytes = "{_shown(job.state_bytes / groups, "B")}", change = "{_shown(change, "B")}" }}
 
 [operators.sink]
 kind = "sink"
@@ -99,6 +100,6 @@ delay = {{ distribution = "uniform", low = "0 s", high = "{units.show(job.interv
 """
 
 
-def _bytes(size: float) -> str:
-    """Return a size with its unit, to six digits."""
-    return units.show(float(f"{size:.6g}"), "B")
+def _shown(value: float, dimension: str) -> str:
+    """Return a quantity with its unit, to six digits."""
+    return units.show(round(value, _DIGITS - 1 - math.floor(math.log10(value))), dimension)

@@ -76,6 +76,8 @@ class RegionRestarts:
 
     def _pass_by(self, region: int) -> Generator[simpy.Event, Any, bool]:
         """Sleep until the restart that is not in vain, and the allocation of slots; return False for a failed job."""
+        if self._failed:
+            return False
         down, failure = self._down[region], self._down[region].losses[0].failure
         if not (yield from self._loop.pass_by(JOB, failure, lambda: max(down.losses, key=_counts_until))):
             self._give_up()
@@ -86,8 +88,8 @@ class RegionRestarts:
 
     def _deploy(self, region: int) -> Process:
         """Take slots for all tasks and start them; a host that dies meanwhile makes the restart one in vain."""
-        down = self._down[region]
         while not self._failed:
+            down = self._down[region]
             if not self._is_known(region) or not self._take_slots(down):
                 down.waits = True
                 return
@@ -106,6 +108,10 @@ class RegionRestarts:
                 name = self.state.plan.host_names[dead[0]]
                 why = f"it got a slot of {name}, which is dead"
                 self.state.decide(Action.RESTART, JOB, why, verdict=Verdict.REFUSED)
+                if self._loop.is_steady:  # no strategy says when: look again when its death is detected
+                    down.waits = True
+                    return
+                yield from self._loop.fail()
                 if not (yield from self._pass_by(region)):
                     return
 

@@ -59,8 +59,17 @@ class RestartLoop:
                 return True
             host, until = self.state.plan.host_names[last.host], display.instant(last.counts_until_ns / _NS)
             self._refuse(subject, f"it got a slot of {host}, which counts until {until}")
-            yield clock.sleep(clock.now_ns() + to_ns(times.attempt_s))
+            yield from self.fail()
         raise AssertionError("there is always another restart")
+
+    @property
+    def is_steady(self) -> bool:
+        """Return whether no strategy says when to restart: as soon as can be."""
+        return self.scenario.recovery.strategy is None
+
+    def fail(self) -> Process:
+        """Sleep until a restart in vain has failed."""
+        yield self.state.clock.sleep(self.state.clock.now_ns() + to_ns(self.scenario.recovery.attempt_s))
 
     def _delay_s(self, failed_s: float, jitter: float) -> float | None:
         """Return the time until the next restart; None if there is none."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -146,7 +146,10 @@ def run(
     `assists`: most moves go to a host that can help. `to_rest`, on the plain plane: timers end with the arrivals, and
     the run goes on until all that began is over.
     """
-    control = Control(RunPlan.of(made, inputs or RunInputs(), 0), plane, clock)
+    plan = RunPlan.of(made, inputs or RunInputs(), 0)
+    if crash is not None:  # also in a job whose file says that nothing fails
+        plan = replace(plan, keeps_ids=True)
+    control = Control(plan, plane, clock)
     if isinstance(clock, UnevenClock):
         clock.bears = lambda task: control.plan.operators[control.cluster.task_operator[task]].is_source
     moves, phases = control.migrations, dict[str, list[int]]()

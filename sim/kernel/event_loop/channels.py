@@ -106,6 +106,12 @@ def upload_departure(state: State, host: int, size: int) -> int:
 
 
 @kernel
+def empty_remote_link(state: State) -> None:
+    """Nothing is written to the remote store any more: its link is free."""
+    state.remote_link.free = min(state.remote_link.free, state.clock.now)
+
+
+@kernel
 def remote_departure(state: State, size: int) -> int:
     """Return the same for the link of the remote store."""
     begin = max(state.clock.now, state.remote_link.free)

@@ -8,7 +8,7 @@ import numpy as np
 
 from sim.clock import HOST_RECEIVER, MESSAGE, RECEIVER
 from sim.kernel.event_loop.buffers import forget_handed, forget_stored, save_kept, store_kept, trim
-from sim.kernel.event_loop.channels import count_message, remote_departure, upload_departure
+from sim.kernel.event_loop.channels import count_message, empty_remote_link, remote_departure, upload_departure
 from sim.kernel.event_loop.codes import (
     AT_REMOTE,
     CHECKPOINTED,
@@ -289,7 +289,7 @@ def abort(state: State, partitions: np.ndarray) -> None:
     for partition in range(state.partitions.shape[0]):
         if state.partitions[partition].saving:
             return
-    state.remote_link.free = min(state.remote_link.free, state.clock.now)
+    empty_remote_link(state)
 
 
 @kernel

@@ -25,6 +25,7 @@ SHORT = {
     "elastic-sentiment": ["duration=8 s", "warmup=1 s", "workload.messages.rate=300 /s", *ONCE],
     "elastic-word-count": ["duration=30 s", "events.crash.at=20 s", "workload.sentences.rate=200 /s", *ONCE],
     "elasticity": ["duration=60 s", *ONCE],
+    "flink-recovery": ["duration=80 s", "events.kill.at=30 s", "workload.clicks.rate=50 /s", *ONCE],
     "migration": ["workload.orders.rate=200 /s", *ONCE],
     "mm1": ["duration=20 s", *ONCE],
     **{f"rebalance-{name}": MOVED for name in ("diamond", "grid", "linear", "star", "traffic")},
