@@ -35,7 +35,7 @@ class Source:
 
     def lag(self, now_ns: int) -> int:
         """Return how many tuples arrived before now and are not emitted."""
-        return bisect_right(self.arrivals_ns, now_ns - 1) - self.emitted
+        return max(0, bisect_right(self.arrivals_ns, now_ns - 1) - self.emitted)  # it may emit at this instant already
 
     def _wait_for(self, index: int) -> None:
         if index < len(self.arrivals_ns):

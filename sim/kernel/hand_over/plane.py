@@ -399,7 +399,7 @@ def _verbs(interface: type) -> Iterator[str]:
 
 
 for _name in _verbs(DataPlane):
-    if _name in ("samples", "buffers", "links", "lag"):
+    if _name in ("samples", "links", "lag"):
         setattr(TwoKernels, _name, _by_who_has_the_run(_name))
-    elif _name not in {*_verbs(Plane), *vars(TwoKernels)}:
+    elif _name == "buffers" or _name not in {*_verbs(Plane), *vars(TwoKernels)}:  # the scan does not count what is kept
         setattr(TwoKernels, _name, _by_the_event_loop(_name))

@@ -292,6 +292,17 @@ def test_verbs_that_need_what_the_scan_has_forgotten_say_so(what: str) -> None:
         control.run(200_000_000)
 
 
+def test_what_tasks_keep_is_known_while_the_scan_has_the_run() -> None:
+    plan, found = RunPlan.of(made(single(checkpointed_job(Random(1)))), RunInputs(), 0), []
+    for plane in (CompiledPlane, cut([], 10_000_000)):
+        control = Control(plan, plane)
+        control.start()
+        control.run(to_ns(plan.scenario.duration_s) // 2)
+        found.append(np.array(control.plane.buffers()))
+    assert np.array_equal(*found)
+    assert found[0][:, 4].sum() > 0
+
+
 def test_no_run_is_made_in_turns_that_needs_the_event_loop_at_all_times() -> None:
     plan = RunPlan.of(made(long_run(**ALONE["a rebalance of a window"])), RunInputs(), 0)
     with pytest.raises(ValueError, match="the state of two is a window"):

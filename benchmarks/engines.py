@@ -1,0 +1,103 @@
+"""Measure runs with an engine. Run it alone on the machine:
+
+    .venv/bin/python benchmarks/engines.py [--minutes 48] [--rate 8000] [--repeats 2]
+
+A Flink job of 24 slots counts 8,000 records/s by key on 24 of 25 TaskManagers, with a checkpoint every 10 s. One
+TaskManager dies in the middle; its tasks start again in the slot of the spare one, and all others with them. The table
+has CPU time, real time per run time and the peak of memory for the run with and without the failure, each in a process
+of its own after a run that compiles. The last line is the same job with one record for ten: rates are divided by ten
+and service times multiplied.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+
+from models.scenario.reading import scenario_from
+from models.scenario.scenario import Scenario
+from sim.engine import simulate
+
+_SLOTS = 24
+_BUSY = 0.5
+_MIB = 2**20
+
+
+def scenario(rate_per_s: float, minutes: float, fails: bool, scale: int) -> Scenario:
+    """The job; one simulated record stands for `scale`."""
+    each_s = _BUSY * _SLOTS / rate_per_s * scale
+    kill = {"kind": "host-failure", "host": "taskmanager-3", "at": f"{minutes / 2!r} min"}
+    made: Scenario = scenario_from(
+        {
+            "engine": "flink",
+            "duration": f"{minutes!r} min",
+            "workload": {
+                "records": {
+                    "rate": f"{rate_per_s / scale!r} /s",
+                    "keys": {"distribution": "uniform", "count": 100_000},
+                }
+            },
+            "operators": {
+                "records": {"kind": "source", "parallelism": 4},
+                "count": {
+                    "kind": "aggregate",
+                    "inputs": {"records": "key"},
+                    "parallelism": _SLOTS,
+                    "key_groups": 128,
+                    "service": {"distribution": "exponential", "mean": f"{each_s!r} s"},
+                    "state": {"model": "fixed", "bytes": "8 MB", "change": f"{100 * scale} B"},
+                },
+                "out": {"kind": "sink", "inputs": {"count": "shuffle"}},
+            },
+            "hosts": {"taskmanager": {"count": _SLOTS + 1}},
+            "fault_tolerance": {"interval": "10 s", "kind": "incremental", "remote": "500 MB/s"},
+            "recovery": {"restart": {"distribution": "deterministic", "value": "1 s"}},
+            "recording": {"detail": "histograms"},
+            "events": {"kill": kill} if fails else {},
+            "limits": {"memory": "64 GiB"},
+        }
+    )
+    return made
+
+
+def measured(rate_per_s: float, minutes: float, fails: bool, scale: int) -> dict[str, float]:
+    """The CPU time [s] and peak memory [MiB] of a run, and the total of its recovery [s]."""
+    simulate(scenario(rate_per_s, min(1.0, minutes), fails, scale))  # compiles
+    began = time.process_time()
+    found = simulate(scenario(rate_per_s, minutes, fails, scale))
+    took = time.process_time() - began
+    failures = found.tables["failures"]
+    total_s = float((failures["caught_up_ns"] - failures["failed_ns"]).max(initial=0)) / 1e9
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / _MIB
+    return {"took": took, "memory": memory, "total_s": total_s}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=48.0, help="simulated")
+    parser.add_argument("--rate", type=float, default=8000.0, help="records per second")
+    parser.add_argument("--repeats", type=int, default=2, help="runs, of which the shortest counts")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.child:
+        print(json.dumps(measured(*json.loads(given.child))))
+        return
+    print(f"{'':<30} {'CPU [s]':>8} {'x real time':>12} {'MiB':>7} {'recovery [s]':>13}")
+    for what, fails, scale in (("no failure", False, 1), ("a failure", True, 1), ("a failure, one for ten", True, 10)):
+        command = [sys.executable, __file__, "--child", json.dumps([given.rate, given.minutes, fails, scale])]
+        runs = []
+        for _ in range(given.repeats):
+            done = subprocess.run(command, env=os.environ, stdout=subprocess.PIPE, text=True, check=True)
+            runs.append(json.loads(done.stdout.splitlines()[-1]))
+        best = min(runs, key=lambda one: one["took"])
+        ratio = given.minutes * 60 / best["took"]
+        print(f"{what:<30} {best['took']:>8.2f} {ratio:>12.1f} {best['memory']:>7.0f} {best['total_s']:>13.1f}")
+
+
+if __name__ == "__main__":
+    main()
