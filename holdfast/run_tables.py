@@ -185,7 +185,7 @@ def recoveries_line(summary: RunSummary) -> Iterator[str]:
     Recoveries that did not end do not count, and are named.
     """
     totals = [
-        [one.total_s for one in summary.recoveries if one.replication == run.replication and one.total_s]
+        [one.total_s for one in summary.recoveries if one.replication == run.replication and one.total_s is not None]
         for run in summary.replications
     ]
     mean = ratio_mean([sum(run) for run in totals], [len(run) for run in totals])

@@ -342,7 +342,7 @@ def _detector(detector: Detector) -> str:
     lost = f", {display.share(detector.loss)} of heartbeats lost" if detector.loss else ""
     late = f", {_seconds(detector.delay.mean_s)} late on average" if detector.delay else ""
     calls = detector.failed_calls
-    refused = f" or {display.count(calls, 'heartbeat')} refused" if calls is not None else ""
+    refused = f" or {display.count(calls, 'heartbeat')} refused" if calls else ""
     noticed = detector.connection_s
     broken = f"; connections break after {_seconds(noticed)}" if noticed is not None else ""
     return f"silent for {display.duration(detector.timeout_s, 6)}{refused}{lost}{late}{broken}"

@@ -1,4 +1,4 @@
-"""What of an engine is modelled, and which of its values a scenario takes over."""
+"""Tables of an engine: what of it is modelled, and the values that a scenario takes over."""
 
 from __future__ import annotations
 

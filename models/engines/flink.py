@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from models.engines.behaviours import Behaviour, EngineDefault, Status
+from models.engines.restart_strategies import UNLIMITED
 
 Version = Literal["1.18", "1.19", "1.20", "2.0", "2.1", "2.2", "2.3"]
 LATEST: Version = "2.3"
@@ -46,9 +47,9 @@ def default_max_parallelism(parallelism: int) -> int:
 
 
 def _strategy(version: str) -> dict[str, Any]:
-    """Return the restart strategy of a job with checkpoints that sets none: another one since 1.19."""
+    """Return the restart strategy of a job with checkpoints that sets none: another one since 1.19 (FLINK-33736)."""
     if version == "1.18":
-        return {"kind": "fixed-delay", "attempts": 2**31 - 1}  # after 1 s
+        return {"kind": "fixed-delay", "attempts": UNLIMITED}  # after 1 s
     return {"kind": "exponential-delay"}
 
 

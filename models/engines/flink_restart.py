@@ -79,7 +79,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Restart:
-    """What happens at one phase: all attempts; the last one is not in vain, unless the job `failed`.
+    """Hold what happens at one phase: all attempts; the last one is not in vain, unless the job `failed`.
 
     `removal_s`: instant at which the dead worker stops to count [s]. `slot_s`: instant from which a slot is free [s].
     """

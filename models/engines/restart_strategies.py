@@ -1,8 +1,9 @@
 """How long Flink waits before it restarts a job after a failure, and when it gives up.
 
 Sources: Flink's documentation, "Task Failure Recovery"; the classes `FixedDelayRestartBackoffTimeStrategy`,
-`ExponentialDelayRestartBackoffTimeStrategy` and `FailureRateRestartBackoffTimeStrategy`; release notes of Flink 1.19
-for the defaults. What a strategy remembers is a value, `RestartState`, and a failure makes a new one:
+`ExponentialDelayRestartBackoffTimeStrategy` and `FailureRateRestartBackoffTimeStrategy`. The exponential delay is that
+of 1.19 and later: until 1.18 failures before the planned restart counted. `RestartState` is what a strategy remembers,
+as a value, and a failure makes a new one:
 
 >>> strategy = ExponentialDelay()
 >>> state, delay_s = strategy.after_failure(RestartState(), 0.0)
@@ -29,7 +30,7 @@ Attempts = Annotated[int, Field(strict=True, ge=0, le=UNLIMITED)]
 
 @dataclass(frozen=True)
 class RestartState:
-    """What a strategy remembers of earlier failures; a new job has none.
+    """Hold what a strategy remembers of earlier failures; a new job has none.
 
     `attempts`: failures that were counted. `restart_s`: instant of the last restart that was planned [s]. `failures_s`:
     instants of the last failures, oldest first [s].
@@ -123,24 +124,3 @@ class FailureRate(Description):
 
 
 RestartStrategy = Annotated[FixedDelay | ExponentialDelay | FailureRate, Field(discriminator="kind")]
-
-NO_RESTART = FixedDelay(delay_s=0.0, attempts=0)
-
-
-def default_exponential_delay(version: tuple[int, int]) -> ExponentialDelay:
-    """Return the exponential delay with the defaults of a version of Flink, such as (1, 18); FLINK-33736.
-
-    Until 1.18 its class was another one, too: failures before the planned restart counted. That is not modelled.
-    """
-    return ExponentialDelay() if version >= (1, 19) else ExponentialDelay(multiplier=2.0, maximum_s=300.0)
-
-
-def default_strategy(version: tuple[int, int], *, checkpointing: bool = True) -> RestartStrategy:
-    """Return the strategy of a job that sets none, by the version of Flink; release notes of Flink 1.19.
-
-    Without checkpoints the job is not restarted. With checkpoints it restarts without limit: after an exponential delay
-    from 1.19 on, before that after 1 s.
-    """
-    if not checkpointing:
-        return NO_RESTART
-    return default_exponential_delay(version) if version >= (1, 19) else FixedDelay(attempts=UNLIMITED)

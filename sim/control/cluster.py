@@ -303,6 +303,10 @@ class LostPartition(NamedTuple):
     allocated_ns: int | None = None  # None: just now
     counts_until_ns: int = 0  # the slots of the dead host: what is started before gets one, and fails
 
+    def noticed(self, now_ns: int) -> LostPartition:
+        """Return the loss as one that was detected now, if not before."""
+        return self if self.detected_ns is not None else self._replace(detected_ns=now_ns)
+
 
 @dataclass
 class UndetectedFailure:

@@ -16,7 +16,7 @@ from sim.control.cluster import LostPartition
 from sim.control.instances import Outages
 from sim.control.recoveries import PartitionRecovery, Recoveries
 from sim.control.recovery import Recovery
-from sim.control.region_restarts import RegionRestarts, replace_detected
+from sim.control.region_restarts import RegionRestarts
 from sim.control.replicas import Replicas
 from sim.control.restart_loop import JOB, RestartLoop
 from sim.control.run_state import StateOn
@@ -43,8 +43,7 @@ class CrashCoordinator:
         self._loop = RestartLoop(state)
         self._regions = None
         if isinstance(recovery.method, RegionRestart):
-            start = lambda losses: self._start(losses, [], [])  # noqa: E731
-            self._regions = RegionRestarts(state, recovery.method, recoveries, self._loop, start, self._kill_all)
+            self._regions = RegionRestarts(state, recovery.method, recoveries, self._loop, self._start, self._kill_all)
         self.host_died: list[Callable[[int], None]] = [migrations.host_died]
         """Have successors send what former owners on a host may not have sent; each kind of plan adds its own."""
 
@@ -169,7 +168,7 @@ class CrashCoordinator:
         """
         waiting, first = self.recoveries.starting, losses[0]
         new = any(loss.detected_ns is None for loss in losses)
-        detected = [replace_detected(loss, self.state.clock.now_ns()) for loss in losses]
+        detected = [loss.noticed(self.state.clock.now_ns()) for loss in losses]
         waiting += detected
         if new:
             host = self.state.plan.host_names[first.host]
@@ -186,7 +185,7 @@ class CrashCoordinator:
         yield from self._loop.restart(first, self.recovery.method.restarts(first.failed_ns) if new else 1)
         for loss in found:
             waiting.remove(loss)
-        self._start([loss for loss in found if self._is_lost(loss)], [], [])
+        self._start([loss for loss in found if self._is_lost(loss)])
 
     @property
     def _takes_time(self) -> bool:
@@ -197,8 +196,8 @@ class CrashCoordinator:
     def _start(
         self,
         losses: Sequence[LostPartition],
-        successors: Sequence[tuple[int, int]],
-        others: Sequence[PartitionRecovery],
+        successors: Sequence[tuple[int, int]] = (),
+        others: Sequence[PartitionRecovery] = (),
     ) -> None:
         """Recover what is lost from checkpoints elsewhere; `others` go on already, the tasks in `successors` do.
 

@@ -33,7 +33,6 @@ class Recovery:
         self.clock, self.recorder = state.clock, state.recorder
         self.outages, self.replicas, self.migrations, self.recoveries = outages, replicas, migrations, recoveries
         self.method = METHODS[state.plan.scenario.fault_tolerance.method](state, hosts, replicas)
-        self.method.new_task, self.method.task_on = migrations.instances.new_task, migrations.instances.task_on
 
     def take_orphans(self) -> list[LostPartition]:
         """Return, and forget, the partitions for which no host was alive, or had a free slot, and one is now."""

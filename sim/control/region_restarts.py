@@ -58,7 +58,7 @@ class RegionRestarts:
             if region not in self._down:
                 self._down[region] = _Down()
                 self.state.clock.process(self._restart(region))
-            detected = replace_detected(loss, now)
+            detected = loss.noticed(now)
             self._down[region].losses.append(detected)
             self.recoveries.starting.append(detected)
         self.go_on()
@@ -150,8 +150,3 @@ class RegionRestarts:
 
 def _counts_until(loss: LostPartition) -> int:
     return loss.counts_until_ns
-
-
-def replace_detected(loss: LostPartition, now_ns: int) -> LostPartition:
-    """Return a loss that was detected now, or before."""
-    return loss if loss.detected_ns is not None else loss._replace(detected_ns=now_ns)

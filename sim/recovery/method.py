@@ -8,7 +8,7 @@ to the data plane: receivers drop them by their ids where `RunPlan.drops_duplica
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from sim.control.cluster import LostPartition
@@ -30,8 +30,6 @@ class RecoveryMethod(ABC):
 
     def __init__(self, state: StateOn[InstancePlane], hosts: HostChoice, replicas: Replicas) -> None:
         self.state, self.cluster, self.hosts, self.replicas = state, state.cluster, hosts, replicas
-        self.new_task: Callable[[int, int], int]  # starts a task of an operator on a host; set by who knows instances
-        self.task_on: Callable[[int, int], int]  # returns the one that is there, or starts it
 
     def rolled_back(self, losses: Sequence[LostPartition]) -> Sequence[int]:
         """Return the live tasks that are killed, and whose partitions are lost as well, when these are."""
@@ -50,7 +48,7 @@ class RecoveryMethod(ABC):
 
     def task_for(self, partition: int, host: int) -> int:
         """Return the task on that host which gets a lost partition: the one of its operator, or a new one."""
-        return self.task_on(self.cluster.partition_operator[partition], host)
+        return self.replicas.instances.task_on(self.cluster.partition_operator[partition], host)
 
     def where_it_was(self, partition: int) -> Choice | None:
         """Return the host of a partition that was rolled back, if that is alive and has room."""

@@ -69,7 +69,8 @@ class RegionRestart(RestoreFromCheckpoint):
         """Return the successor of the partition's task; a new one for the first of its partitions."""
         task = self.cluster.partition_task[partition]
         if task not in self._successors:
-            self._successors[task] = self.new_task(self.cluster.partition_operator[partition], host)
+            operator = self.cluster.partition_operator[partition]
+            self._successors[task] = self.replicas.instances.new_task(operator, host)
         return self._successors[task]
 
     def hosts_of(self, losses: Sequence[LostPartition]) -> list[int]:

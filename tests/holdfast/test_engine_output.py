@@ -56,3 +56,12 @@ def test_a_run_lists_what_is_modelled_in_all_that_it_writes(tmp_path: Path, caps
     assert "unaligned checkpoints: absent" in page
     assert code(["run", "mm1", "--set", "duration=20 s", "--set", "warmup=1 s", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["engine"] is None
+
+
+def test_a_page_says_what_tells_of_a_failure(tmp_path: Path) -> None:
+    for calls, words in (("2", "silent for 50 s or 2 heartbeats refused"), ("0", "silent for 50 s; connections break")):
+        out = tmp_path / calls
+        assert (
+            code(["run", "flink-recovery", *SHORT, "--set", f"detector.failed_calls={calls}", "--out", str(out)]) == 0
+        )
+        assert words in (out / "report.html").read_text(encoding="utf-8")

@@ -11,15 +11,11 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from models.engines.restart_strategies import (
-    NO_RESTART,
-    UNLIMITED,
     ExponentialDelay,
     FailureRate,
     FixedDelay,
     RestartState,
     RestartStrategy,
-    default_exponential_delay,
-    default_strategy,
 )
 from models.errors import InputError
 
@@ -37,7 +33,7 @@ def delays(strategy: RestartStrategy, failures_s: list[float]) -> list[float | N
 def test_a_fixed_delay_gives_up_after_its_attempts() -> None:
     assert delays(FixedDelay(delay_s=2.0, attempts=2), [0, 100, 10_000]) == [2.0, 2.0, None]
     assert delays(FixedDelay(), [0, 100]) == [1.0, None]
-    assert delays(NO_RESTART, [0]) == [None]
+    assert delays(FixedDelay(attempts=0), [0]) == [None]
 
 
 def test_an_exponential_delay_grows_to_its_maximum() -> None:
@@ -81,13 +77,6 @@ def test_a_failure_rate_gives_up_at_one_failure_more_than_allowed_in_the_interva
     strategy = FailureRate(failures=2, interval_s=60.0, delay_s=3.0)
     assert delays(strategy, [0, 30, 61]) == [3.0, 3.0, 3.0]
     assert delays(strategy, [0, 30, 60]) == [3.0, 3.0, None]
-
-
-def test_defaults_changed_with_version_1_19() -> None:
-    assert default_strategy((1, 18)) == FixedDelay(delay_s=1.0, attempts=UNLIMITED)
-    assert default_strategy((1, 19)) == default_strategy((2, 3)) == ExponentialDelay()
-    assert default_strategy((2, 3), checkpointing=False) == NO_RESTART
-    assert default_exponential_delay((1, 18)) == ExponentialDelay(multiplier=2.0, maximum_s=300.0)
 
 
 @given(
