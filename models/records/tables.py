@@ -136,6 +136,14 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("bytes", "int64", "B", "sent to the checkpoint host"),
         Column("full", "bool", "", "full, or what changed since the one before"),
     ),
+    "job_checkpoints": (
+        _index("number", "of the checkpoint in the run, from 0"),
+        _time("triggered_ns", "barriers were sent to the sources"),
+        _time("aligned_ns", "the last task took its snapshot, -1 if one never did"),
+        _time("completed_ns", "the coordinator heard that all are stored, -1 if it was given up"),
+        Column("bytes", "int64", "B", "sent to the store by its snapshots"),
+        Column("outcome", "str", "", "completed | aborted (by a failure) | expired | open (at the end of the run)"),
+    ),
     "failures": (
         _HOST,
         _time("failed_ns", "the host died"),

@@ -205,6 +205,23 @@ class Snapshots(Description):
         return self != Snapshots()
 
 
+class Barriers(Description):
+    """Checkpoints of the whole job, by barriers that travel from the sources among the tuples, as in Flink.
+
+    A task takes its snapshot when barriers have come over all of its channels. The checkpoint is complete once every
+    snapshot is stored: only then does it count. One is under way at a time, and a failure ends it.
+    """
+
+    first: Literal["interval", "random"] = "interval"
+    """When the first checkpoint begins: after an `interval`, or at a random time between `min_pause` and that."""
+    restarted: Literal["at-once", "random"] = "at-once"
+    """When the next one begins after tasks have been restarted and all run: after `min_pause`, or as `random` above."""
+    min_pause_s: Seconds = Field(default=0.0, alias="min_pause")
+    """Least time between the end of a checkpoint and the begin of the next."""
+    timeout_s: PositiveSeconds = Field(default=600.0, alias="timeout")
+    """Time after which a checkpoint that is not complete is given up."""
+
+
 class FaultTolerance(Description):
     """Checkpoints with upstream backup, acks that trim it, an acker, or another method that the schema knows."""
 
@@ -239,6 +256,10 @@ class FaultTolerance(Description):
     """How outputs are trimmed, with the method `elastic-upstream-backup`; without it as in the defaults."""
     interval_s: PositiveSeconds = Field(default=5.0, alias="interval")
     """Time between two checkpoints."""
+    barriers: Barriers | None = None
+    """How barriers make the checkpoints of tasks one of the job, with the method `region-restart`; without it each task
+    takes its own at the same instant, and goes back to its own newest one. Where the guarantee is at-least-once nothing
+    is held back behind a barrier until the others have come."""
     kind: Literal["full", "incremental"] = "incremental"
     """What a checkpoint holds: the whole state, or what changed since the one before."""
     store: Literal["nodes", "remote", "upstream"] = "nodes"

@@ -12,6 +12,7 @@ from models.units import to_ns
 from sim.background_load import start_outside_load
 from sim.clock import Clock, Process
 from sim.control.acker import RootTimeouts
+from sim.control.barriers import BarrierCheckpoints
 from sim.control.catch_up import CatchUps
 from sim.control.cluster import Cluster, RunPlan
 from sim.control.crash import CrashCoordinator
@@ -74,6 +75,7 @@ class Control:
     maintenance: Maintenance
     timeouts: RootTimeouts
     checkpoint_source: CheckpointSource
+    barriers: BarrierCheckpoints
 
     def __init__(self, plan: RunPlan, plane: PlaneFactory, clock: Clock | None = None) -> None:
         self.state = state = RunState(plan, clock or Clock())
@@ -102,6 +104,10 @@ class Control:
             state, self.outages, self.catch_ups, self.replicas, self.migrations, self.recoveries, self.recovery
         )
         self.failures = Failures(state, self.crash)
+        self.barriers = BarrierCheckpoints(state)
+        if self.barriers.rules is not None:
+            self.crash.checkpoints_end = self.barriers.failed
+            self.recovery.opened = self.barriers.opened
         self.coordinator.runtime.restarts = Restarts(
             state,
             self.instances,
@@ -145,7 +151,10 @@ class Control:
             self.rescaling.start()
             self.rebalancing.start()
             start_outside_load(self.state)
-        if self.plan.scenario.fault_tolerance.takes_checkpoints:
+        tolerance = self.plan.scenario.fault_tolerance
+        if tolerance.barriers is not None:
+            self.barriers.start()
+        elif tolerance.takes_checkpoints:
             self._start_checkpoints()
         if self.plan.history and isinstance(self.plane, TrimmingPlane):
             self.plane.start_trimming(to_ns(self.plan.history.every_s))
@@ -184,6 +193,7 @@ class Control:
         rows["replicas"] = [*self.replicas.rows()]
         rows["rescales"] = [*self.rescaling.rows()]
         rows["maintenance"] = [*self.maintenance.rows(tables["checkpoints"])]
+        rows["job_checkpoints"] = [*self.barriers.rows(tables["checkpoints"])]
         rows["hosts_in_use"] = self.rebalancing.hosts_in_use(self.elasticity.spares.rows(end_ns), end_ns)
 
     # -- the listener
@@ -195,13 +205,16 @@ class Control:
         self.catch_ups.notice_empty(task)
 
     def message(self, token: int, task: int) -> None:
-        self.coordinator.runtime.heard(token)
+        if not self.barriers.comes(token, task):
+            self.coordinator.runtime.heard(token)
 
     def aligned(self, token: int, task: int) -> None:
-        self.coordinator.runtime.aligned(token)
+        if not self.barriers.comes(token, task):
+            self.coordinator.runtime.aligned(token)
 
     def stored(self, partition: int) -> None:
         self.coordinator.runtime.stored(partition)
+        self.barriers.stored(partition)
 
     def checkpoint_host(self, partition: int) -> int:
         return self.checkpoint_hosts.choose(partition)

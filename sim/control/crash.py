@@ -44,6 +44,7 @@ class CrashCoordinator:
         self._regions = None
         if isinstance(recovery.method, RegionRestart):
             self._regions = RegionRestarts(state, recovery.method, recoveries, self._loop, self._start, self._kill_all)
+        self.checkpoints_end: Callable[[], None] | None = None  # called when tasks are lost; set where barriers are
         self.host_died: list[Callable[[int], None]] = [migrations.host_died]
         """Have successors send what former owners on a host may not have sent; each kind of plan adds its own."""
 
@@ -110,7 +111,9 @@ class CrashCoordinator:
         down, found = [loss for loss in losses if self._is_lost(loss)], list[LostPartition]()
         for task in self.recovery.method.rolled_back(down) if down else ():
             found += [losses[0]._replace(partition=partition) for partition in self._kill(task)]
-        if self.state.plan.scenario.fault_tolerance.aborts_checkpoints:
+        if down and self.checkpoints_end is not None:
+            self.checkpoints_end()
+        elif self.state.plan.scenario.fault_tolerance.aborts_checkpoints:
             self.state.plane.abort_checkpoints([loss.partition for loss in (*down, *found)])
         return found
 

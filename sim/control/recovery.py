@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from models.records.decisions import Action, Verdict
 from sim.clock import MESSAGE, channel
 from sim.control.cluster import LostPartition
@@ -33,6 +35,7 @@ class Recovery:
         self.clock, self.recorder = state.clock, state.recorder
         self.outages, self.replicas, self.migrations, self.recoveries = outages, replicas, migrations, recoveries
         self.method = METHODS[state.plan.scenario.fault_tolerance.method](state, hosts, replicas)
+        self.opened: Callable[[], None] | None = None  # called when a partition is live again; set by whom it concerns
 
     def take_orphans(self) -> list[LostPartition]:
         """Return, and forget, the partitions for which no host was alive, or had a free slot, and one is now."""
@@ -127,6 +130,8 @@ class Recovery:
         self.cluster.set_live(partition, True)
         self.outages.check()
         plane.open(partition)
+        if self.opened is not None:
+            self.opened()
         for receiver in plane.receivers(partition):
             successor = self.cluster.successor_of(receiver)
             if successor != receiver:  # a key group that has moved since the checkpoint

@@ -17,6 +17,7 @@ from sim.control.cluster import Cluster, RunPlan
 from sim.data_plane import (
     AckerPlane,
     ActionPlane,
+    CheckpointPlane,
     CountingPlane,
     InstancePlane,
     Plane,
@@ -113,6 +114,10 @@ def _when(condition: bool, words: str) -> str | None:
 # -- words that need more than a line
 
 
+def _has_barriers(_: _Run, plan: RunPlan) -> str | None:
+    return _when(plan.scenario.fault_tolerance.barriers is not None, "barriers take checkpoints of the job")
+
+
 def _has_an_acker(_: _Run, plan: RunPlan) -> str | None:
     method = plan.scenario.fault_tolerance.method
     return _when(method == "acker", f"fault_tolerance.method is {method}")
@@ -186,6 +191,7 @@ def _sends_checkpoints(run: _Run, host: _Host) -> str | None:
 # -- the tables
 
 OF_RUN: tuple[Row[RunPlan], ...] = (
+    Row(_has_barriers, (CheckpointPlane, ActionPlane)),
     Row(lambda _, plan: _when(plan.scenario.fault_tolerance.snapshots.cost, "checkpoints pause tasks")),
     Row(lambda _, plan: _when(plan.trimming is not None, "acks trim outputs"), (TrimmingPlane,)),
     Row(lambda _, plan: _when(plan.history is not None, "outputs are kept for a time"), (TrimmingPlane,)),

@@ -78,7 +78,9 @@ class CheckpointCoordinator:
             or partition.checkpoint is None
             or partition.checkpoint.host != checkpoint_host
         )
-        outputs = self.plane.trimming is None or self.plane.trimming.safe
+        # With barriers all that was sent before the snapshot is in those of the receivers.
+        safe = self.plane.trimming is None or self.plane.trimming.safe
+        outputs = safe and self.description.barriers is None
         size = (
             partition.state_bytes() + (partition.kept_bytes() if outputs else 0)
             if full
@@ -171,20 +173,42 @@ class CheckpointCoordinator:
             return  # it never left the owner
         if transfer.incarnation != partition.incarnation:
             return  # of an earlier incarnation: it would trim tuples that the new state does not contain
+        if self.description.barriers is not None:
+            partition.arrived = checkpoint
+            self._note_row(transfer.row)
+            self.plane.note_stored(partition)
+            self.plane.tell()
+            return
         partition.saving = False
         if self._is_lost(checkpoint):
             return  # the checkpoint host has died since; if it is back it lacks the checkpoint that this one builds on
         # Replace the old checkpoint first, trim after that: upstream may forget only tuples that are stored.
-        partition.checkpoint, partition.saved = checkpoint, True
-        partition.ticks_let_go = checkpoint.time.ticks
-        rows = self.plane.recorder.rows["checkpoints"]
-        rows[transfer.row] = (*rows[transfer.row][:5], self.plane.clock.now_ns(), *rows[transfer.row][6:])
+        self._counts(partition, checkpoint)
+        self._note_row(transfer.row)
         if not self.plane.trimming:  # else the next round of acks says what is saved
             self._trim_later(partition, checkpoint.count)
         if partition.announced:
             partition.announced = False
             self.plane.note_stored(partition)
             self.plane.tell()
+
+    def _counts(self, partition: Partition, checkpoint: Checkpoint) -> None:
+        partition.checkpoint, partition.saved = checkpoint, True
+        partition.ticks_let_go = checkpoint.time.ticks
+
+    def _note_row(self, row: int) -> None:
+        rows = self.plane.recorder.rows["checkpoints"]
+        rows[row] = (*rows[row][:5], self.plane.clock.now_ns(), *rows[row][6:])
+
+    def complete(self, partition: Partition) -> None:
+        """Let the checkpoint of the partition count that has come to the store, if there is one."""
+        checkpoint, partition.arrived = partition.arrived, None
+        if checkpoint is None:
+            return
+        if not partition.operator.is_sink:
+            partition.saving = False
+            self._counts(partition, checkpoint)
+        self._trim_later(partition, checkpoint.count)
 
     def _trim_later(self, partition: Partition, count: int) -> None:
         """Tell every upstream task to forget the tuples that the stored checkpoint covers; it hears a latency later."""

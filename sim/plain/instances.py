@@ -97,10 +97,11 @@ class GroupInstances(Channels):
         one.saving = frozen
 
     def abort_checkpoints(self, partitions: Collection[int]) -> None:
-        """Forget the checkpoints of these partitions that are under way."""
+        """Forget the checkpoints of these partitions that do not count yet."""
         for partition in partitions:
             self._numbered[partition].incarnation += 1
             self._numbered[partition].saving = False
+            self._numbered[partition].arrived = None
         if not any(one.saving for one in self._numbered):
             self.remote.free_at_ns = min(self.remote.free_at_ns, self.clock.now_ns())
 

@@ -377,6 +377,7 @@ class Partition:
         self.saving = False  # a checkpoint of this incarnation is being written or is under way
         self.retired = False  # the instance is over
         self.saved = False  # the partition has stored a checkpoint of its own
+        self.arrived: Checkpoint | None = None  # with barriers: has come to the store, and is not complete
         self.announced = False  # the listener is told when the next checkpoint is stored
         self.counts_replays = False  # replayed tuples are counted
         self.pending = 0  # replayed tuples that are on their way or in the queue

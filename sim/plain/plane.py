@@ -11,7 +11,7 @@ from sim.arrivals import draw_arrivals
 from sim.clock import TIMERS, Clock
 from sim.control.cluster import Cluster, RunPlan
 from sim.control.statistics import check_counts
-from sim.data_plane import Key, Listener, Statistic
+from sim.data_plane import REMOTE, Key, Listener, Statistic
 from sim.data_plane import Row as TableRow
 from sim.pace import FULL, pace_of
 from sim.plain.acker import Acker, Acks
@@ -261,11 +261,22 @@ class PlainPlane(Acks, Trims, Parcels, Actions, GroupInstances):
     def checkpoint(self, partition: int, checkpoint_host: int) -> bool:
         """Take a checkpoint of the partition now, for that checkpoint host; return whether it was taken."""
         saved = self._numbered[partition]
-        if not saved.live or saved.saving or saved.operator.is_sink or saved.operator.is_source:
+        barriers = self.plan.scenario.fault_tolerance.barriers is not None
+        waits = saved.saving or saved.arrived is not None
+        if not saved.live or waits or saved.operator.is_source or (saved.operator.is_sink and not barriers):
             return False
-        self.saver.take_for(saved, checkpoint_host)
+        if saved.operator.is_sink:
+            saved.arrived = saved.snapshot(REMOTE, 0, outputs=False)
+            self.note_stored(saved)
+        else:
+            self.saver.take_for(saved, checkpoint_host)
         self.tell()
         return True
+
+    def complete_checkpoints(self, partitions: Collection[int]) -> None:
+        """Let the checkpoints of these partitions count that have come to the store."""
+        for partition in sorted(partitions):
+            self.saver.complete(self._numbered[partition])
 
     def trim(self, partition: int, count: int) -> None:
         """Let upstream forget the outputs for the first `count` tuples that the partition applied."""

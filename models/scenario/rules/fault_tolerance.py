@@ -11,7 +11,7 @@ import networkx as nx
 
 from models import display, units
 from models.errors import NO_VALUE, InputFault
-from models.scenario.events import Rebalance
+from models.scenario.events import HostFailure, Rebalance
 from models.scenario.fault_tolerance import ActiveReplica, FaultTolerance, History, Trimming
 from models.scenario.rules import cluster
 from models.scenario.rules.dataflow import unknown_name, whole
@@ -52,6 +52,7 @@ def _of_tolerance(scenario: Scenario, broken: Collection[str]) -> Iterator[Input
     if "waves" not in broken:
         yield from _of_waves(scenario)
     yield from _of_maintenance(scenario, broken)
+    yield from _of_barriers(scenario)
     if tolerance.takes_checkpoints:
         yield from _of_pauses(scenario, broken)
     if tolerance.restart == "own-hosts" and (not tolerance.takes_checkpoints or tolerance.store != "remote"):
@@ -110,6 +111,48 @@ def _of_pauses(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFau
             rule = f"must be no longer than {_shown(every_s)} for all {groups} key groups of a task of {name} together"
             yield InputFault(where, _shown(pause_s), rule, "each of them has a pause; the task would do nothing else")
             return
+
+
+def _of_barriers(scenario: Scenario) -> Iterator[InputFault]:
+    """Yield what barriers cannot be combined with, and a pause that is longer than the interval."""
+    tolerance = scenario.fault_tolerance
+    if tolerance.barriers is None:
+        return
+    where = "fault_tolerance.barriers"
+    if tolerance.method != "region-restart":
+        rule = f"needs the method region-restart; fault_tolerance.method is {tolerance.method}"
+        yield InputFault(where, NO_VALUE, rule, 'write method = "region-restart"')
+        return
+    for key, value, ok, hint in (
+        ("store", tolerance.store, tolerance.store == "remote", 'write store = "remote"'),
+        ("staggered", tolerance.staggered, not tolerance.staggered, "a barrier says when a task takes its snapshot"),
+        (
+            "guarantee",
+            tolerance.guarantee,
+            tolerance.guarantee != "at-most-once",
+            "sources send again what came after the barrier",
+        ),
+    ):
+        if not ok:
+            yield InputFault(f"fault_tolerance.{key}", value, "is not possible with barriers", hint)
+    if tolerance.replicas or tolerance.replica_plan is not None:
+        rule = "is not possible with barriers: a replica has no part in the checkpoint of the job"
+        yield InputFault("fault_tolerance.replicas", NO_VALUE, rule, "remove barriers or the replicas")
+    for name, operator in scenario.operators.items():
+        if operator.threads > 1:
+            rule = "is not possible with barriers: a task takes its snapshot between two tuples"
+            yield InputFault(path_text(("operators", name, "threads")), operator.threads, rule, "give it more tasks")
+    for name, event in scenario.events.items():
+        if not isinstance(event, HostFailure):
+            rule = "is not possible with barriers, which expect that key groups stay where they are"
+            yield InputFault(path_text(("events", name, "kind")), event.kind, rule, "remove barriers or the event")
+    if scenario.elasticity.policy != "none":
+        rule = "is not possible with barriers, which expect that key groups stay where they are"
+        yield InputFault("elasticity.policy", scenario.elasticity.policy, rule, 'write policy = "none"')
+    if tolerance.barriers.min_pause_s > tolerance.interval_s:
+        rule = f"must be no longer than the interval, {_shown(tolerance.interval_s)}"
+        hint = "it is the least time from the end of a checkpoint to the begin of the next"
+        yield InputFault(f"{where}.min_pause", _shown(tolerance.barriers.min_pause_s), rule, hint)
 
 
 _LEVELS = 2  # of acks, with which upstream waits for checkpoints

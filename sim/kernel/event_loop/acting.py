@@ -291,12 +291,22 @@ class Moves(ABC):
         """Take a checkpoint of the partition now, for that checkpoint host; return whether it was taken."""
         self._act()
         u = self.state.partitions[partition]
-        if not u["live"] or u["saving"] or u["is_sink"] or u["is_source"]:
+        waits = bool(u["saving"]) or u["arrived"] != NONE
+        if not u["live"] or waits or u["is_source"] or (u["is_sink"] and not self.state.options["barriers"]):
             return False
         self._room(int(self.state.options["fan_out"]) + 2)
-        checkpoints.take(self.state, partition, checkpoint_host)
+        if u["is_sink"]:
+            checkpoints.note_delivered(self.state, partition)
+        else:
+            checkpoints.take(self.state, partition, checkpoint_host)
         self._tell()
         return True
+
+    def complete_checkpoints(self, partitions: Collection[int]) -> None:
+        """The checkpoints of these partitions that have come to the store count."""
+        self._act()
+        self._room(2 * len(partitions) + 2)
+        checkpoints.complete(self.state, np.array(sorted(partitions), np.int64))
 
     def trim(self, partition: int, count: int) -> None:
         """Upstream forgets what is among the first `count` tuples that the partition applied."""

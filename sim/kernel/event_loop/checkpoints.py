@@ -162,7 +162,8 @@ def take(state: State, partition: int, checkpoint_host: int) -> None:
     """Take a snapshot of the partition now, for that checkpoint host."""
     u = state.partitions[partition]
     op = state.operators[u.operator]
-    outputs = not (state.extended and state.options.literal)
+    # With barriers all that was sent before the snapshot is in those of the receivers.
+    outputs = not (state.extended and (state.options.literal or state.options.barriers))
     kept = u.kept_rows * op.bytes if outputs else 0
     full = state.options.always_full or not u.stored or u.stored_checkpoint_host != checkpoint_host
     # The size is fixed before the counters begin anew: what comes from now on belongs to the next checkpoint.
@@ -281,11 +282,14 @@ def _rank(state: State, transfer: int) -> int:
 
 @kernel
 def abort(state: State, partitions: np.ndarray) -> None:
-    """Forget the checkpoints of these partitions (n,) that are under way; without others the store's link is free."""
+    """Forget the checkpoints of these partitions (n,) that do not count yet; without others the store's link is free."""
     for k in range(partitions.shape[0]):
         u = state.partitions[partitions[k]]
         u.incarnation += 1
         u.saving = 0
+        if u.arrived != NONE:
+            free_transfer(state, u.arrived)
+            u.arrived = NONE
     for partition in range(state.partitions.shape[0]):
         if state.partitions[partition].saving:
             return
@@ -321,19 +325,16 @@ def stored(state: State, transfer: int) -> None:
     if never_left(state, transfer) or t.incarnation != u.incarnation:
         free_transfer(state, transfer)  # of an incarnation that is over: it would trim what the new state does not have
         return
+    if state.extended and state.options.barriers:
+        u.arrived = transfer
+        state.checkpoint_rows[t.row].stored = state.clock.now
+        notify(state, TOLD_STORED + partition)
+        return
     # Stored or lost, it is not under way any more, and the next turn of the round takes another.
     u.saving = 0
     host = t.checkpoint_host
     if t.life == life(state, host) and (host == _REMOTE or state.hosts[host].alive):  # else it died meanwhile
-        u.stored = 1
-        u.stored_checkpoint_host = t.checkpoint_host
-        u.stored_count = t.count
-        u.stored_bytes = t.stored_bytes
-        u.stored_incarnation = t.incarnation
-        store_kept(state, partition)
-        u.saved = 1
-        if state.extended:
-            store_time(state, partition)
+        _counts(state, transfer)
         if state.extended and u.stored_from != NONE:
             forget_stored(state, u.stored_from)
             forget_handed(state, partition)
@@ -344,6 +345,52 @@ def stored(state: State, transfer: int) -> None:
             u.announced = 0
             notify(state, TOLD_STORED + partition)
     free_transfer(state, transfer)
+
+
+@kernel
+def _counts(state: State, transfer: int) -> None:
+    """The checkpoint is the one to which its partition goes back."""
+    t = state.transfers[transfer]
+    u = state.partitions[t.partition]
+    u.stored = 1
+    u.stored_checkpoint_host = t.checkpoint_host
+    u.stored_count = t.count
+    u.stored_bytes = t.stored_bytes
+    u.stored_incarnation = t.incarnation
+    store_kept(state, t.partition)
+    u.saved = 1
+    if state.extended:
+        store_time(state, t.partition)
+
+
+@kernel
+def note_delivered(state: State, partition: int) -> None:
+    """With barriers: the checkpoint of a sink, which has nothing to store, is what it has delivered."""
+    u = state.partitions[partition]
+    made = new_transfer(state)
+    t = state.transfers[made]
+    t.partition = partition
+    t.incarnation = u.incarnation
+    t.count = u.applied
+    t.row = NONE
+    u.arrived = made
+    notify(state, TOLD_STORED + partition)
+
+
+@kernel
+def complete(state: State, partitions: np.ndarray) -> None:
+    """The checkpoints of these partitions (n,) that have come to the store count."""
+    for k in range(partitions.shape[0]):
+        u = state.partitions[partitions[k]]
+        if u.arrived == NONE:
+            continue
+        transfer, t = u.arrived, state.transfers[u.arrived]
+        if t.row != NONE:
+            u.saving = 0
+            _counts(state, transfer)
+        trim_later(state, partitions[k], t.count)
+        free_transfer(state, transfer)
+        u.arrived = NONE
 
 
 @kernel

@@ -241,6 +241,7 @@ PARTITION = in_lines(
         # `checkpoints`
         ("announced", "u1"),  # the listener is told when the next checkpoint is stored
         ("saved", "u1"),  # it has stored a checkpoint of its own
+        ("arrived", "i4"),  # with barriers: the transfer that has come to the store and is not complete, or NONE
         ("stored_incarnation", "i8"),  # in which the stored checkpoint was taken
         # `tasks`, `counting`, `channels` and `loop`: statistics
         ("measured", "u1"),  # tuples are timed that arrive from an instant on; CALM: up to the first that does not wait

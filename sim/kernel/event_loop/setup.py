@@ -233,6 +233,7 @@ OPTIONS = np.dtype(
         ("keeps_outputs", "u1"),  # for replay
         ("logs_ids", "u1"),  # of applied tuples: a host may fail
         ("aborts", "u1"),  # checkpoints under way end with a failure
+        ("barriers", "u1"),  # checkpoints count once control says that they are complete
         ("forgets_ids", "u1"),  # that nobody can ask for again
         ("marks_twice", "u1"),  # a tuple that is processed once more has `buffers.TWICE` for its id in the log
         ("always_full", "u1"),  # checkpoints hold the whole state
@@ -270,7 +271,7 @@ def options(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarr
         costs.copy_bytes_per_s or 0.0,
         costs.mode == "asynchronous",
     )
-    made["aborts"] = tolerance.aborts_checkpoints
+    made["aborts"], made["barriers"] = tolerance.aborts_checkpoints, tolerance.barriers is not None
     made["forgets_ids"] = plan.keeps_ids
     made["marks_twice"] = plan.acker is not None or (plan.replays and not plan.drops_duplicates)
     made["always_full"], made["remote_store"] = tolerance.kind == "full", tolerance.store == "remote"
@@ -297,9 +298,10 @@ def needs_more(plan: RunPlan) -> bool:
     Counting what each key group does is more, too, and so are an acker and outputs that acks trim.
     """
     sharing = any(group.cpu == "processor-sharing" or group.load is not None for group in plan.host_groups)
-    costs = plan.scenario.fault_tolerance.snapshots.cost
+    tolerance = plan.scenario.fault_tolerance
     more = (
-        costs
+        tolerance.snapshots.cost
+        or tolerance.barriers is not None
         or plan.counts_load
         or plan.bounded
         or plan.fair
@@ -420,7 +422,7 @@ def partition_records(plan: RunPlan, cluster: Cluster) -> np.ndarray:
     partitions["live"] = 1
     partitions["first_key"] = _first_keys(plan, cluster)
     partitions["group"] = partitions["owner"] = np.arange(len(partitions))
-    partitions["goal"] = NONE
+    partitions["goal"] = partitions["arrived"] = NONE
     partitions["routes"] = partitions["stored_from"] = partitions["adopted_from"] = NONE
     partitions["replayed_at"] = NONE
     partitions["epoch"] = 1

@@ -1,0 +1,237 @@
+"""Checkpoints of the whole job by barriers, as Flink's coordinator takes them.
+
+A barrier starts at each source and goes over every channel, behind all that was sent before. A task holds back what
+comes behind it until barriers have come over all of its channels; then it passes the barrier on, and takes its
+snapshot. The checkpoint is complete when the coordinator has heard that every snapshot is stored. Until then nothing
+goes back to it. Source: Carbone et al., "Lightweight Asynchronous Snapshots for Distributed Dataflows" (2015).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from models.records.tables import NEVER
+from models.topology import layout
+from models.units import to_ns
+from sim.clock import Process
+from sim.control.cluster import RunPlan
+from sim.control.run_state import RunState
+from sim.data_plane import CONTROL, REMOTE, Mail
+from sim.draws import code_of, uniform
+
+
+class _Subtask(NamedTuple):
+    """A place in the parallelism of an operator; a restart gives it another task."""
+
+    partitions: tuple[int, ...]
+    below: tuple[int, ...]  # subtasks to which it sends barriers
+    channels: int  # over which barriers come
+
+
+@dataclass(eq=False)
+class JobCheckpoint:
+    """One checkpoint of the job."""
+
+    number: int
+    token: int  # of its barriers
+    triggered_ns: int
+    tasks: dict[int, int]  # task -> subtask, when it was triggered
+    left: set[int]  # subtasks without a snapshot
+    heard: Counter[int] = field(default_factory=Counter)  # subtask -> barriers, where nothing is held back
+    writing: set[int] = field(default_factory=set)  # partitions whose snapshots are not stored
+    aligned_ns: int = NEVER
+    completed_ns: int = NEVER
+    outcome: str = "open"
+
+
+class BarrierCheckpoints:
+    """Takes checkpoints of the job at regular instants, one at a time."""
+
+    def __init__(self, state: RunState) -> None:
+        self.state, self.cluster, self.clock = state, state.cluster, state.clock
+        scenario = state.plan.scenario
+        self.rules = scenario.fault_tolerance.barriers
+        self._interval_ns = to_ns(scenario.fault_tolerance.interval_s)
+        self._holds_back = scenario.fault_tolerance.guarantee == "exactly-once"
+        self._code = code_of(scenario.seed, state.plan.replication, "checkpoints", "begin")
+        self._of_token: dict[int, JobCheckpoint] = {}  # all of them, in order
+        self._open: JobCheckpoint | None = None
+        self._turns = 0  # plans for the next checkpoint so far; only the newest holds
+        self._down = False  # since a failure, until all tasks run again
+        self._subtasks = _subtasks(state.plan) if self.rules is not None else []
+        self._saved = [p for one in self._subtasks if one.channels for p in one.partitions]
+
+    def start(self) -> None:
+        """Plan the first checkpoint, where barriers take them."""
+        if self.rules is not None:
+            self._plan(self._interval_ns if self.rules.first == "interval" else self._drawn_ns())
+
+    # -- when they begin
+
+    def _plan(self, at_ns: int) -> None:
+        self._turns += 1
+        self.clock.process(self._begins(at_ns, self._turns))
+
+    def _begins(self, at_ns: int, turn: int) -> Process:
+        yield self.clock.sleep(at_ns)
+        if turn == self._turns:
+            self._trigger()
+
+    def _drawn_ns(self) -> int:
+        """Return an instant at random: the minimum pause up to the interval from now [ns]."""
+        assert self.rules is not None
+        least = to_ns(self.rules.min_pause_s)
+        share = uniform(self._turns, self._code)
+        return self.clock.now_ns() + max(1, least + round(share * max(0, self._interval_ns - least)))
+
+    def _plan_next(self, ended: JobCheckpoint) -> None:
+        """Plan the checkpoint after one that has just ended: an interval after its begin, and a pause after its end."""
+        assert self.rules is not None
+        paused_ns = self.clock.now_ns() + to_ns(self.rules.min_pause_s)
+        self._plan(max(ended.triggered_ns + self._interval_ns, paused_ns))
+
+    # -- barriers
+
+    def _trigger(self) -> None:
+        """Send barriers to all sources; what is down and not detected does not get its own."""
+        assert self.rules is not None
+        now, where = self.clock.now_ns(), self.cluster.partition_task
+        tasks = {where[one.partitions[0]]: number for number, one in enumerate(self._subtasks)}
+        made = JobCheckpoint(len(self._of_token), self.state.new_token(), now, tasks, set(tasks.values()))
+        self._of_token[made.token] = self._open = made
+        self.clock.process(self._expires(made, now + to_ns(self.rules.timeout_s)))
+        sources = [task for task, number in tasks.items() if not self._subtasks[number].channels]
+        self.state.plane.send_each([Mail(CONTROL, task, made.token) for task in sources])
+
+    def comes(self, token: int, task: int) -> bool:
+        """Act on a message if it is a barrier, which has come, or over all channels; return whether it is one."""
+        checkpoint = self._of_token.get(token)
+        if checkpoint is None:
+            return False
+        number = checkpoint.tasks[task]
+        subtask = self._subtasks[number]
+        checkpoint.heard[number] += 1
+        if self._holds_back or checkpoint.heard[number] >= subtask.channels:
+            # Downstream first: what follows pauses the task.
+            self._pass_on(checkpoint, task, subtask)
+            if checkpoint is self._open:
+                self._save(checkpoint, number, subtask)
+        return True
+
+    def _pass_on(self, checkpoint: JobCheckpoint, task: int, subtask: _Subtask) -> None:
+        where, receivers = self.cluster.partition_task, [self._subtasks[one] for one in subtask.below]
+        self.state.plane.send_each(
+            [
+                Mail(task, where[one.partitions[0]], checkpoint.token, True, 0, 0, self._channels(one))
+                for one in receivers
+            ]
+        )
+
+    def _channels(self, subtask: _Subtask) -> int:
+        return subtask.channels if self._holds_back else 0
+
+    def _save(self, checkpoint: JobCheckpoint, number: int, subtask: _Subtask) -> None:
+        """Have the snapshots of a subtask written; a source has its position in its log."""
+        if subtask.channels:
+            checkpoint.writing.update(subtask.partitions)
+            if not all([self.state.plane.checkpoint(partition, REMOTE) for partition in subtask.partitions]):
+                raise AssertionError("a barrier has come to a task that is not live, or that writes another snapshot")
+        checkpoint.left.discard(number)
+        if not checkpoint.left:
+            checkpoint.aligned_ns = self.clock.now_ns()
+            self._look(checkpoint)
+
+    # -- their end
+
+    def stored(self, partition: int) -> None:
+        """Note that the snapshot of a partition is stored, where barriers take checkpoints."""
+        checkpoint = self._open
+        if checkpoint is not None and partition in checkpoint.writing:
+            checkpoint.writing.remove(partition)
+            self._look(checkpoint)
+
+    def _look(self, checkpoint: JobCheckpoint) -> None:
+        if not checkpoint.left and not checkpoint.writing:
+            self.clock.process(self._acknowledged(checkpoint))
+
+    def _acknowledged(self, checkpoint: JobCheckpoint) -> Process:
+        """Complete the checkpoint when the coordinator has heard of the last snapshot."""
+        yield self.clock.sleep(self.clock.now_ns() + self.state.plan.latency_ns)
+        if checkpoint is self._open:
+            self._end("completed")
+            checkpoint.completed_ns = self.clock.now_ns()
+            self.state.plane.complete_checkpoints(self._saved)
+            self._plan_next(checkpoint)
+
+    def _expires(self, checkpoint: JobCheckpoint, at_ns: int) -> Process:
+        yield self.clock.sleep(at_ns)
+        if checkpoint is self._open:
+            self._end("expired")
+            self.state.plane.abort_checkpoints(self._saved)
+            self._plan_next(checkpoint)
+
+    def _end(self, outcome: str) -> None:
+        if self._open is not None:
+            self._open.outcome = outcome
+        self._open = None
+
+    # -- failures
+
+    def failed(self) -> None:
+        """End the checkpoint that is under way, and begin none before all tasks run again."""
+        self._end("aborted")
+        self._turns += 1
+        self._down = True
+        self.state.plane.abort_checkpoints(self._saved)
+
+    def opened(self) -> None:
+        """Note that a partition runs; plan the next checkpoint once all do."""
+        if not self._down or self.cluster.down_owners:
+            return
+        assert self.rules is not None
+        self._down = False
+        now = self.clock.now_ns()
+        self._plan(now + to_ns(self.rules.min_pause_s) if self.rules.restarted == "at-once" else self._drawn_ns())
+
+    # -- records
+
+    def rows(self, checkpoints: Mapping[str, np.ndarray]) -> Iterator[tuple[object, ...]]:
+        """Yield one row for each checkpoint of the job, with what its snapshots sent to the store."""
+        taken, size = checkpoints["taken_ns"], np.concatenate([[0], np.cumsum(checkpoints["bytes"], dtype=np.int64)])
+        all_ = [*self._of_token.values()]
+        begins = [one.triggered_ns for one in all_]
+        at = np.searchsorted(taken, np.array([*begins, np.iinfo(np.int64).max]))  # snapshots are in order of time
+        for one, begin, end in zip(all_, at[:-1], at[1:], strict=True):
+            sent = int(size[end] - size[begin])
+            yield (one.number, one.triggered_ns, one.aligned_ns, one.completed_ns, sent, one.outcome)
+
+
+def _subtasks(plan: RunPlan) -> list[_Subtask]:
+    """Return the subtasks of the job, by operator and index, with the channels between them."""
+    operators = plan.scenario.operators
+    first, total = {}, 0
+    for name, operator in operators.items():
+        first[name], total = total, total + operator.parallelism
+    below: list[list[int]] = [[] for _ in range(total)]
+    channels = [0] * total
+    for name, operator in operators.items():
+        for upstream, partitioning in operator.inputs.items():
+            for k in range(operator.parallelism):
+                senders = [k] if partitioning == "forward" else range(operators[upstream].parallelism)
+                channels[first[name] + k] += len(senders)
+                for sender in senders:
+                    below[first[upstream] + sender].append(first[name] + k)
+    found = []
+    for index, (name, operator) in enumerate(operators.items()):
+        groups: list[list[int]] = [[] for _ in range(operator.parallelism)]
+        for k in range(operator.groups):
+            groups[layout.task_of_group(k, operator.parallelism)].append(plan.first_partition[index] + k)
+        for k, partitions in enumerate(groups):
+            number = first[name] + k
+            found.append(_Subtask(tuple(partitions), tuple(below[number]), channels[number]))
+    return found
