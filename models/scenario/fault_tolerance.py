@@ -299,6 +299,11 @@ class FaultTolerance(Description):
         return self.method in ("synchronous-checkpoints", "region-restart")
 
     @property
+    def job_checkpoints(self) -> Barriers | None:
+        """Return how barriers take checkpoints of the whole job, or None where tasks take their own, or none are."""
+        return self.barriers if self.takes_checkpoints else None
+
+    @property
     def aborts_checkpoints(self) -> bool:
         """Return whether checkpoints that are under way end with a failure."""
         return self.method == "region-restart"

@@ -152,7 +152,7 @@ class Control:
             self.rebalancing.start()
             start_outside_load(self.state)
         tolerance = self.plan.scenario.fault_tolerance
-        if tolerance.barriers is not None:
+        if tolerance.job_checkpoints is not None:
             self.barriers.start()
         elif tolerance.takes_checkpoints:
             self._start_checkpoints()

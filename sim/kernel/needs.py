@@ -115,7 +115,7 @@ def _when(condition: bool, words: str) -> str | None:
 
 
 def _has_barriers(_: _Run, plan: RunPlan) -> str | None:
-    return _when(plan.scenario.fault_tolerance.barriers is not None, "barriers take checkpoints of the job")
+    return _when(plan.scenario.fault_tolerance.job_checkpoints is not None, "barriers take checkpoints of the job")
 
 
 def _has_an_acker(_: _Run, plan: RunPlan) -> str | None:

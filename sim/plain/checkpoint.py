@@ -80,7 +80,7 @@ class CheckpointCoordinator:
         )
         # With barriers all that was sent before the snapshot is in those of the receivers.
         safe = self.plane.trimming is None or self.plane.trimming.safe
-        outputs = safe and self.description.barriers is None
+        outputs = safe and self.description.job_checkpoints is None
         size = (
             partition.state_bytes() + (partition.kept_bytes() if outputs else 0)
             if full
@@ -173,7 +173,7 @@ class CheckpointCoordinator:
             return  # it never left the owner
         if transfer.incarnation != partition.incarnation:
             return  # of an earlier incarnation: it would trim tuples that the new state does not contain
-        if self.description.barriers is not None:
+        if self.description.job_checkpoints is not None:
             partition.arrived = checkpoint
             self._note_row(transfer.row)
             self.plane.note_stored(partition)

@@ -261,7 +261,7 @@ class PlainPlane(Acks, Trims, Parcels, Actions, GroupInstances):
     def checkpoint(self, partition: int, checkpoint_host: int) -> bool:
         """Take a checkpoint of the partition now, for that checkpoint host; return whether it was taken."""
         saved = self._numbered[partition]
-        barriers = self.plan.scenario.fault_tolerance.barriers is not None
+        barriers = self.plan.scenario.fault_tolerance.job_checkpoints is not None
         waits = saved.saving or saved.arrived is not None
         if not saved.live or waits or saved.operator.is_source or (saved.operator.is_sink and not barriers):
             return False

@@ -116,7 +116,8 @@ def _of_pauses(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFau
 def _of_barriers(scenario: Scenario) -> Iterator[InputFault]:
     """Yield what barriers cannot be combined with, and a pause that is longer than the interval."""
     tolerance = scenario.fault_tolerance
-    if tolerance.barriers is None:
+    engine_alone = scenario.engine is not None and not tolerance.takes_checkpoints  # it brings them in any case
+    if tolerance.barriers is None or engine_alone:
         return
     where = "fault_tolerance.barriers"
     if tolerance.method != "region-restart":
@@ -151,7 +152,9 @@ def _of_barriers(scenario: Scenario) -> Iterator[InputFault]:
         yield InputFault("elasticity.policy", scenario.elasticity.policy, rule, 'write policy = "none"')
     if tolerance.barriers.min_pause_s > tolerance.interval_s:
         rule = f"must be no longer than the interval, {_shown(tolerance.interval_s)}"
-        hint = "it is the least time from the end of a checkpoint to the begin of the next"
+        hint = (
+            "it is the least time from the end of a checkpoint to the next: execution.checkpointing.min-pause in Flink"
+        )
         yield InputFault(f"{where}.min_pause", _shown(tolerance.barriers.min_pause_s), rule, hint)
 
 

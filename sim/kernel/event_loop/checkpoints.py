@@ -282,7 +282,7 @@ def _rank(state: State, transfer: int) -> int:
 
 @kernel
 def abort(state: State, partitions: np.ndarray) -> None:
-    """Forget the checkpoints of these partitions (n,) that do not count yet; without others the store's link is free."""
+    """Forget the checkpoints of these partitions (n,) that do not count yet; without others the link is free."""
     for k in range(partitions.shape[0]):
         u = state.partitions[partitions[k]]
         u.incarnation += 1

@@ -166,9 +166,10 @@ def _turn(state: State, task: int, origin: int, event: int, serial: int, begun: 
     before = t.event
     if state.tasks[origin].alive:  # else nobody is there for whom it could speak
         hear_at_task(state, task, origin, event, serial)
-    if t.others > 0:
+    apart = t.others > 0  # also of those that follow the task from this watermark on
+    if apart:
         _hear_apart(state, task, origin, event, serial, begun)
-    if op.windowed and t.next_end <= event and (t.others > 0 or t.event > before):
+    if op.windowed and t.next_end <= event and (apart or t.event > before):
         end_windows(state, task)
     least = t.event if t.followers > 0 else NEVER_ENDS
     partition = t.first_here if t.others > 0 else NONE
