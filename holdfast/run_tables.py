@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from analysis.runs.tables import checkpoints_of_operators
+from analysis.runs.tables import checkpoints_of_operators, job_checkpoints_said
 from analysis.statistics import ratio_mean
 from holdfast.terminal import table
 from models import display
@@ -40,7 +40,9 @@ def latency_table(summary: RunSummary) -> Table:
 def checkpoints_said(one: Checkpoints) -> list[Table | str]:
     """Return what to show of checkpoints: a line, a table of operators if some were late or skipped, and their cost."""
     shown: list[Table | str] = [
-        f"Checkpoints every {display.duration(one.interval_s)}: "
+        job_checkpoints_said(one.job, one.interval_s)
+        if one.job is not None
+        else f"Checkpoints every {display.duration(one.interval_s)}: "
         f"{one.begun:,} begun, {one.completed:,} completed, "
         f"{one.late:,} of them late, {one.skipped:,} skipped because the one before was under way; "
         f"at most {display.duration(one.longest_between_s)} without a completed one."

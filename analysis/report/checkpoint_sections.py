@@ -9,7 +9,12 @@ from analysis.report.content import Lines
 from analysis.report.figure import Figure, Section
 from analysis.report.lines_of_records import MOST_HOSTS
 from analysis.runs.run_summary import Checkpoints, Recovery, UploadDelay
-from analysis.runs.tables import checkpoints_of_hosts, checkpoints_of_operators, record_delays
+from analysis.runs.tables import (
+    checkpoints_of_hosts,
+    checkpoints_of_operators,
+    job_checkpoints_said,
+    record_delays,
+)
 from models.steady_state.checkpoint_traffic import LinkSharing
 
 MEANING = {
@@ -73,7 +78,9 @@ def _said(given: Checkpoints, sharing: LinkSharing, bounded: bool) -> list[str]:
     """Return the sentences above the tables."""
     begun, late, skipped = given.begun, given.late, given.skipped
     sentences = [f"Checkpoints are due every {text.seconds(given.interval_s)}."]
-    if late or skipped:
+    if given.job is not None:
+        sentences = [job_checkpoints_said(given.job, given.interval_s)]
+    elif late or skipped:
         sentences.append(
             f"They could not keep up: {late:,} of {begun:,} were late, and {skipped:,} were skipped. The longest time "
             f"without a completed one was {text.seconds(given.longest_between_s)}."

@@ -4,10 +4,14 @@ The checkpoint of a key group or task is due at every multiple of the interval (
 staggered). It is skipped while the one before is under way: a partition has at most one at a time. It is late if it was
 completed after the next one was due. All counts are of the whole run; a checkpoint that was never completed was lost
 with a host or in a move, or was under way at the end of the run.
+
+Where barriers take checkpoints of the whole job, a snapshot counts as completed when the checkpoint of the job is; none
+is due at a given instant, so none is late or skipped.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +22,7 @@ from analysis.runs.run_summary import (
     Checkpoints,
     HostCheckpoints,
     HostDelay,
+    JobCheckpoints,
     MeanAndMax,
     OperatorCheckpoints,
     UploadDelay,
@@ -55,7 +60,44 @@ def checkpoints(scenario: Scenario, records: Sequence[RunRecords]) -> Checkpoint
         operators={name: _of_operator(name, records, kept) for name in saved},
         hosts=_by_host(records, kept),
         delayed=upload_delays(records),
+        job=_of_job(records) if scenario.fault_tolerance.job_checkpoints else None,
     )
+
+
+def _of_job(records: Sequence[RunRecords]) -> JobCheckpoints:
+    """Return counts, times and sizes of the checkpoints of the job over all replications."""
+    outcomes: Counter[str] = Counter()
+    durations, barriers, sizes, longest = [], [], [], 0
+    for one in records:
+        table = one.tables["job_checkpoints"]
+        outcomes.update(table["outcome"].tolist())
+        done = table["completed_ns"] != NEVER
+        began, ended = table["triggered_ns"][done], table["completed_ns"][done]
+        durations += (ended - began).tolist()
+        barriers += (table["aligned_ns"][done] - began).tolist()
+        sizes += table["bytes"][done].tolist()
+        longest = max(longest, int(np.diff(np.concatenate(([0], ended, [one.duration_ns]))).max()))
+    return JobCheckpoints(
+        begun=outcomes.total(),
+        completed=outcomes["completed"],
+        aborted=outcomes["aborted"],
+        expired=outcomes["expired"],
+        duration_s=_mean_and_max(durations),
+        barriers_s=_mean_and_max(barriers),
+        bytes=MeanAndMax(sum(sizes) / len(sizes) if sizes else None, max(sizes, default=None)),
+        longest_between_s=seconds(longest),
+    )
+
+
+def _completed_ns(scenario: Scenario, one: RunRecords) -> np.ndarray:
+    """Return when each checkpoint was completed, or NEVER [ns], (n_checkpoints,)."""
+    table = one.tables["checkpoints"]
+    if not scenario.fault_tolerance.job_checkpoints:
+        return np.asarray(table["stored_ns"])
+    job = one.tables["job_checkpoints"]
+    # A snapshot belongs to the checkpoint that was triggered last: one is under way at a time.
+    found = np.searchsorted(job["triggered_ns"], table["taken_ns"], side="right") - 1
+    return np.where(table["stored_ns"] != NEVER, job["completed_ns"][found], NEVER)
 
 
 @dataclass(frozen=True)
@@ -71,8 +113,9 @@ class _KeptUp:
 def _kept_up(scenario: Scenario, one: RunRecords) -> _KeptUp:
     """Return the rows of the checkpoints of a replication with late and skipped ones marked."""
     table = one.tables["checkpoints"]
-    completed = table["stored_ns"] != NEVER
-    skipped = _skipped(scenario, one)
+    completed, stored = _completed_ns(scenario, one) != NEVER, table["stored_ns"] != NEVER
+    by_barriers = scenario.fault_tolerance.job_checkpoints is not None
+    skipped = np.zeros(completed.shape, np.int64) if by_barriers else _skipped(scenario, one)
     rows = {
         "operator": table["operator"],
         "owner": table["owner"],
@@ -81,7 +124,7 @@ def _kept_up(scenario: Scenario, one: RunRecords) -> _KeptUp:
         "skipped": skipped,
     }
     longest = _longest_between(scenario, one)
-    upload_ns = (table["stored_ns"] - table["taken_ns"])[completed]
+    upload_ns = (table["stored_ns"] - table["taken_ns"])[stored]
     return _KeptUp(rows, upload_ns, max(longest.values(), default=None), longest)
 
 
@@ -133,15 +176,16 @@ def _same_partition(table: Any, order: np.ndarray) -> np.ndarray:
 def _longest_between(scenario: Scenario, one: RunRecords) -> dict[int, int]:
     """Return the longest time [ns] without a completed checkpoint of a partition, by saved operator."""
     table, found = one.tables["checkpoints"], {}
+    completed_ns = _completed_ns(scenario, one)
     for index, name in enumerate(one.operators):
         operator = scenario.operators[name]
         if not scenario.fault_tolerance.saves(operator):
             continue
-        own = (table["operator"] == index) & (table["stored_ns"] != NEVER)
+        own = (table["operator"] == index) & (completed_ns != NEVER)
         partitions = np.arange(operator.groups)
         partition = np.concatenate((partitions, table["key_group"][own], partitions))
         # Begin and end of the run for each partition: one without any checkpoint has a gap as long as the run.
-        at_ns = np.concatenate((0 * partitions, table["stored_ns"][own], 0 * partitions + one.duration_ns))
+        at_ns = np.concatenate((0 * partitions, completed_ns[own], 0 * partitions + one.duration_ns))
         order = np.lexsort((at_ns, partition))
         same = partition[order[1:]] == partition[order[:-1]]
         found[index] = int(np.diff(at_ns[order])[same].max())
@@ -185,7 +229,8 @@ def _ages_ns(scenario: Scenario, one: RunRecords) -> list[int]:
     """
     recovered = one.tables["recoveries"]
     # In the order of being stored: the last one before the detection is what the recovery found.
-    saves = [*_saves(one.tables["checkpoints"], "taken_ns", "stored_ns", "checkpoint_host")]
+    table = {**one.tables["checkpoints"], "stored_ns": _completed_ns(scenario, one)}
+    saves = [*_saves(table, "taken_ns", "stored_ns", "checkpoint_host")]
     if scenario.fault_tolerance.store == "nodes":
         saves += _saves(one.tables["migrations"], "paused_ns", "completed_ns", "origin")
     by_partition: dict[tuple[int, int], list[tuple[int, int, int]]] = {}

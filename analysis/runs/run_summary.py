@@ -123,10 +123,28 @@ class HostCheckpoints:
 
 @dataclass(frozen=True)
 class MeanAndMax:
-    """Mean and greatest of some times [s]."""
+    """Mean and greatest of some times [s] or sizes [B]."""
 
     mean: float | None
     max: float | None
+
+
+@dataclass(frozen=True)
+class JobCheckpoints:
+    """Checkpoints of the whole job, where barriers take them.
+
+    `duration_s` is the time from the begin of a completed one to its end, `barriers_s` that until the last task took
+    its snapshot. A failure aborts the one that is under way; one that is not complete in time has expired.
+    """
+
+    begun: int
+    completed: int
+    aborted: int
+    expired: int
+    duration_s: MeanAndMax
+    barriers_s: MeanAndMax
+    bytes: MeanAndMax
+    longest_between_s: float
 
 
 @dataclass(frozen=True)
@@ -166,6 +184,7 @@ class Checkpoints:
     operators: Mapping[str, OperatorCheckpoints]
     hosts: tuple[HostCheckpoints, ...]
     delayed: UploadDelay | None
+    job: JobCheckpoints | None = None
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from analysis.runs.run_summary import (
     PHASES,
     Guarantee,
     HostCheckpoints,
+    JobCheckpoints,
     Migration,
     OperatorCheckpoints,
     OperatorSummary,
@@ -182,6 +183,27 @@ def replicas_table(replicas: Sequence[Replica]) -> Table:
         Column("pause", display.duration, "pause_s"),
     )
     return Table("Active replicas", columns, rows_of(replicas, columns), "replicas")
+
+
+def job_checkpoints_said(job: JobCheckpoints, interval_s: float) -> str:
+    """Return what to say of checkpoints of the whole job."""
+    ended = [f"{job.completed:,} completed"]
+    ended += [f"{job.aborted:,} aborted by failures"] if job.aborted else []
+    ended += [f"{job.expired:,} expired"] if job.expired else []
+    between = display.duration(job.longest_between_s)
+    said = (
+        f"Checkpoints of the job every {display.duration(interval_s)}: {job.begun:,} begun, {', '.join(ended)}; "
+        f"at most {between} without a completed one."
+    )
+    if not job.completed:
+        return said
+    (mean, most), (barriers, slowest) = (
+        (display.duration(one.mean), display.duration(one.max)) for one in (job.duration_s, job.barriers_s)
+    )
+    return (
+        f"{said} A completed one took {mean} on average, {most} at most, of that barriers {barriers} and {slowest}, "
+        f"and stored {display.size(job.bytes.mean)}."
+    )
 
 
 def checkpoints_of_operators(operators: Mapping[str, OperatorCheckpoints]) -> Table:

@@ -225,6 +225,9 @@ class Channels(PlaneState):
         of its root, if it has one.
         """
         size = partition.operator.output_bytes
+        # With barriers all tasks of a region go back to one checkpoint, so that sources alone send something again.
+        barriers = self.plan.scenario.fault_tolerance.job_checkpoints is not None
+        keeps = self.plan.replays and not again and (partition.operator.is_source or not barriers)
         row = Row(tuple_id, created_ns, key, size, tree)
         for edge in partition.operator.edges:
             receivers = self.partitions[edge.down.index]
@@ -234,7 +237,7 @@ class Channels(PlaneState):
                 sent = row if edge.copy_code is None else row._replace(id=edge.id_for(tuple_id, index))
                 for target in receiver.routes.get(partition.task.index, (receiver.owner,)):
                     # Keep it first, also if it is muted: a replica that takes over sends the outputs that it has kept.
-                    if self.plan.replays and not again:
+                    if keeps:
                         partition.keep(target, sent)
                     if not partition.muted:
                         if tree:

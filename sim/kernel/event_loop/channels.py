@@ -225,7 +225,7 @@ def emit_to(state: State, sender: int, receiver: int, tuple_id: int, created: in
         else:
             _emit_one(state, sender, receiver, tuple_id, created, key, size, False)
     else:
-        node = keep(state, sender, receiver, tuple_id, created, key, size) if state.options.keeps_outputs else NONE
+        node = keep(state, sender, receiver, tuple_id, created, key, size) if _keeps(state, sender) else NONE
         send(state, sender, receiver, tuple_id, created, key, size, node)
 
 
@@ -253,7 +253,7 @@ def _emit_one(
 
     With `again` it was emitted before: it is kept already, or its receiver has saved it.
     """
-    keeps = state.options.keeps_outputs and not again
+    keeps = _keeps(state, sender) and not again
     node = keep(state, sender, receiver, tuple_id, created, key, size) if keeps else NONE
     if state.partitions[sender].muted:
         return
@@ -267,6 +267,14 @@ def _emit_one(
 def emit(state: State, sender: int, tuple_id: int, created: int, key: int) -> None:
     """An output of a partition, over every edge of its operator."""
     send_output(state, sender, tuple_id, created, key)
+
+
+@inlined
+def _keeps(state: State, sender: int) -> bool:
+    """Return whether outputs are kept for replay: with barriers those of sources alone, to which all go back."""
+    if state.extended and state.options.barriers and not state.partitions[sender].is_source:
+        return False
+    return state.options.keeps_outputs != 0
 
 
 @inlined
