@@ -46,6 +46,6 @@ def test_a_snapshot_counts_as_completed_with_the_checkpoint_of_the_job() -> None
 def test_it_is_said_in_a_sentence() -> None:
     said = job_checkpoints_said(summed().job, 1.01)
     assert said == (
-        "Checkpoints of the job every 1.01 s: 3 begun, 3 completed; at most 1.24 s without a completed one. A completed "
-        "one took 223 ms on average, 233 ms at most, of that barriers 21 ms and 31 ms, and stored 200 kB."
+        "Checkpoints of the job every 1.01 s: 3 begun, 3 completed; at most 1.24 s without a completed one. A "
+        "completed one took 223 ms on average, 233 ms at most, of that barriers 21 ms and 31 ms, and stored 200 kB."
     )
