@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,8 @@ from holdfast import terminal
 from holdfast.progress import progress
 from holdfast.terminal import facts
 from models import display
+from models.engines.behaviours import Status
+from models.planning.sizing.restarts import BEHAVIOURS
 from models.reliability.times import downtime_s
 from scenarios.files.write_once import refuse_page, write_text
 from scenarios.pages.sizing import sizing_page
@@ -28,6 +31,7 @@ from scenarios.planning.sizing import (
     recovery_figures,
     recovery_target,
     serving_text,
+    until_work,
     warnings,
 )
 from scenarios.planning.sizing_tables import curve_table, plans_table
@@ -82,7 +86,7 @@ def _parts(found: SizingAnswer) -> list[Table | str]:
         parts.append(curve_table(found).brief)
         if any(point.bound != point.cost for point in plan.curve if point.plan is not None):
             parts.append("LOW–HIGH: the plan costs HIGH; no plan below LOW meets the availability.")
-    return [*parts, *found.notes]
+    return [*parts, *found.notes, *_engine_lines(found.problem)]
 
 
 def _less(evaluated: tuple[EvaluatedPlan, ...]) -> str:
@@ -96,18 +100,42 @@ def _chosen(found: SizingAnswer) -> list[str]:
     assert at is not None
     cost, bound = (f"{cost_text(problem, one)} {cost_unit(problem)}" for one in (plan.objective, plan.bound))
     proof = "the least that meets the target" if plan.status == "optimal" else f"no plan below {bound} does"
+    hosts = f"{problem.host_word}s"
     lines = [
-        ("plan", f"{plan.chosen.plan.text}, a checkpoint every {display.duration(at.interval_s)}"),
+        ("plan", f"{problem.text(plan.chosen.plan)}, a checkpoint every {display.duration(at.interval_s)}"),
         ("cost", f"{cost}, {proof}: {plan.note}"),
         ("availability", f"{serving_text(at)}, asked {_availability_target(problem)}"),
         ("down a month", f"{down_text(at)} of {display.duration(problem.allowed_down_s)} allowed"),
         ("of that", _causes(problem, at)),
+        *_until_work(problem, plan.chosen.plan),
         *_recoveries(found, plan.chosen.plan, at),
         ("interval", plan.interval_note),
-        ("hosts busy", f"{part_text(at, at.utilisation, display.share)} of the time, checkpoints included"),
-        ("hosts", f"fail after {display.duration(problem.mttf_s)}, down {display.duration(problem.mttr_s)}"),
+        (f"{hosts} busy", f"{part_text(at, at.utilisation, display.share)} of the time, checkpoints included"),
+        (hosts, f"fail after {display.duration(problem.mttf_s)}, down {display.duration(problem.mttr_s)}"),
     ]
-    return facts(lines, 17)
+    return facts(lines, 17 if problem.description.engine is None else 22)
+
+
+def _until_work(problem: SizingProblem, plan: SystemPlan) -> list[tuple[str, str]]:
+    """Return a line for each part of the time until work goes on by the rules of the engine, and for the whole."""
+    return [(one.part, f"{_mean_to_latest(one.mean_s, one.latest_s)}: {one.by}") for one in until_work(problem, plan)]
+
+
+def _mean_to_latest(mean_s: float, latest_s: float) -> str:
+    if mean_s == latest_s:
+        return display.duration(mean_s)
+    return f"{display.duration(mean_s)} on average, {display.duration(latest_s)} at the latest"
+
+
+def _engine_lines(problem: SizingProblem) -> Iterator[str]:
+    """Yield what of the engine the recoveries follow; nothing without one."""
+    engine = problem.description.engine
+    if engine is None:
+        return
+    yield f"Recoveries follow the rules of {engine.title}:"
+    for status in Status:
+        names = [one.name.lower() for one in BEHAVIOURS if one.status == status]
+        yield f"  {status.value}: {', '.join(names)}"
 
 
 def _causes(problem: SizingProblem, at: PlanFigures) -> str:
@@ -144,5 +172,5 @@ def _possible(found: SizingAnswer) -> list[Table | str]:
         met = next((one for one in plan.curve if one.allowed == found.problem.allowed), None)
         if met is not None and met.plan is not None:
             cost = f"{cost_text(found.problem, met.cost)} {cost_unit(found.problem)}"
-            lines.append(f"Without the budget: {cost}, {met.plan.text}.")
+            lines.append(f"Without the budget: {cost}, {found.problem.text(met.plan)}.")
     return lines

@@ -67,18 +67,23 @@ def engine_of(raw: Mapping[str, Any]) -> Engine | None:
     return Engine(name="flink", version=version) if version in flink.Version.__args__ else None  # type: ignore[attr-defined]
 
 
-def with_defaults(raw: Mapping[str, Any], model: type[Description]) -> tuple[Mapping[str, Any], frozenset[str]]:
-    """Return the tables of a scenario with the values of its engine where they say nothing, and the paths of these.
+def with_defaults(
+    raw: Mapping[str, Any], model: type[Description], places: Mapping[str, str] | None = None
+) -> tuple[Mapping[str, Any], frozenset[str]]:
+    """Return the tables of a file with the values of its engine where they say nothing, and the paths of these.
 
     Without an engine the tables are the same. `model`: description of the whole, whose fields may be named in tables
-    that code made; parts of them may be descriptions already.
+    that code made; parts of them may be descriptions already. `places`: path in a scenario -> path in this file, of the
+    values that it has; None for a scenario.
     """
     engine = engine_of(raw)
     if engine is None:
         return raw, frozenset()
     found, filled = raw, set[str]()
     for default in engine.defaults:
-        found = _completed(found, default.path.split("."), default.value, model, "", filled)
+        path = default.path if places is None else places.get(default.path)
+        if path is not None:
+            found = _completed(found, path.split("."), default.value, model, "", filled)
     return found, frozenset(filled)
 
 

@@ -214,7 +214,7 @@ def _evaluated(
     if best.unavailability <= allowed * (1 + _ROUNDING):
         verdict, why = Verdict.MEETS, ""
     elif least > allowed:
-        verdict, why = Verdict.FAILS, _why(best, min(least, best.unavailability), allowed)
+        verdict, why = Verdict.FAILS, _why(problem, best, min(least, best.unavailability), allowed)
     # Neither met nor excluded: claiming either would be a guess.
     else:
         verdict, why = Verdict.OPEN, "the bound of its unavailability is below the target, and no interval was found"
@@ -344,7 +344,11 @@ def _least(problem: SizingProblem, plan: SystemPlan, cells: FloatArray) -> Float
 
 
 def _too_small(problem: SizingProblem, plan: SystemPlan) -> str:
-    return f"the work needs {problem.fewest_hosts(plan.copies)} hosts"
+    fewest = display.count(problem.fewest_hosts(plan.copies), problem.host_word)
+    tasks, slots = problem.description.work.parallelism, problem.description.hosts.slots or 1
+    if tasks is not None and plan.hosts * slots < tasks:
+        return f"{display.count(tasks, 'task')} need {fewest}, which have {display.count(slots, 'slot')} each"
+    return f"the work needs {fewest}"
 
 
 def _too_late(problem: SizingProblem, plan: SystemPlan) -> tuple[str, float] | None:
@@ -353,7 +357,7 @@ def _too_late(problem: SizingProblem, plan: SystemPlan) -> tuple[str, float] | N
     if target is None:
         return None
     if not problem.survives_loss(plan):
-        return _stands(plan), problem.standing_s(plan)
+        return _stands(problem, plan), problem.standing_s(plan)
     if plan.copies > 1 and take_over_s > target:
         return f"the take-over takes {display.duration(take_over_s)}", take_over_s
     if problem.intervals(plan) is not None:
@@ -364,17 +368,18 @@ def _too_late(problem: SizingProblem, plan: SystemPlan) -> tuple[str, float] | N
     return f"recovery takes {best} at best{lost}, {required} asked", quickest
 
 
-def _stands(plan: SystemPlan) -> str:
+def _stands(problem: SizingProblem, plan: SystemPlan) -> str:
     """Return why the loss of all copies of a task waits for a repair."""
     if plan.copies == 1:
-        return "with one host down the work does not fit: it stands until the repair"
+        return f"with one {problem.host_word} down the work does not fit: it stands until the repair"
     lost = f"with {plan.copies} hosts down, which may hold all copies of a task,"
     return f"{lost} the work does not fit: it stands until a repair"
 
 
-def _why(best: PlanFigures, least: float, allowed: float) -> str:
+def _why(problem: SizingProblem, best: PlanFigures, least: float, allowed: float) -> str:
     """Return why it fails: `least` is proven for all intervals, `best` only the best of those that were looked at."""
-    parts = {"too few hosts": best.standing, "recoveries": best.recovering, "take-overs": best.switching}
+    few = f"too few {problem.host_word}s"
+    parts = {few: best.standing, "recoveries": best.recovering, "take-overs": best.switching}
     name = max(parts, key=lambda key: parts[key])
     down, most = display.apart(downtime_s(least), downtime_s(allowed), rounding=("down",))
     return f"down at least {down} a month, {most} allowed; most of it: {name}"

@@ -14,6 +14,7 @@ from analysis.report.tables import cut, text_table
 from analysis.report.text import NONE, style
 from models import display
 from models.planning.sizing.problem import CurvePoint, SizingProblem, SystemPlan
+from models.planning.sizing.restarts import BEHAVIOURS
 from models.planning.solution import Status
 from models.reliability.times import downtime_s
 from models.table import Table
@@ -29,6 +30,7 @@ from scenarios.planning.sizing import (
     recovery_figures,
     recovery_target,
     serving_text,
+    until_work,
 )
 from scenarios.planning.sizing_tables import curve_table, plans_table
 
@@ -38,6 +40,7 @@ _INTERVALS = (
 )
 _MEANING = {
     "too few hosts": "too few hosts up for the work, and catching up after that",
+    "too few task managers": "too few slots or task managers up for the work, and catching up after that",
     "hosts too full": "hosts with more units than they have room for",
     "recoveries": "recoveries from checkpoints, catching up included",
     "take-overs": "take-overs by other copies",
@@ -50,6 +53,7 @@ _ASSUMPTIONS = (
     "Tasks are many and spread evenly over the hosts that are up, unless units are given.",
     "All figures are computed from formulas and Markov chains; nothing is sampled.",
 )
+_AT_LATEST = "Means are over all phases of the heartbeats, other figures of recoveries are of the latest one."
 _UNITS = "Units stay where recoveries put them: figures marked ≤ are upper bounds for wherever that is."
 
 
@@ -61,6 +65,11 @@ def sizing_page(found: SizingAnswer, *, command: str = "") -> Page:
     """
     problem = found.problem
     units = () if problem.description.units is None else (_UNITS,)
+    engine = problem.description.engine
+    rules: tuple[str, ...] = ()
+    if engine is not None:
+        rules = (f"Recoveries follow the rules of {engine.title}. {_AT_LATEST}",)
+        rules += tuple(f"{one.name} ({one.status}): {one.text}" for one in BEHAVIOURS)
     sections = [
         Section("plan", "What the plan gives", "Plan", tables=_plan(found)),
         Section("curve", "What an availability costs", "Curve", figures=_curves(found)),
@@ -72,11 +81,11 @@ def sizing_page(found: SizingAnswer, *, command: str = "") -> Page:
         facts=(
             Fact("availability asked", _availability_target(problem)),
             Fact("recovery asked", recovery_target(problem)),
-            Fact("a host fails after", display.duration(problem.mttf_s)),
+            Fact(f"a {problem.host_word} fails after", display.duration(problem.mttf_s)),
             Fact("and is down for", display.duration(problem.mttr_s)),
         ),
         headline=_headline(found),
-        assumptions=(*_ASSUMPTIONS, *units, *found.notes),
+        assumptions=(*_ASSUMPTIONS, *units, *rules, *found.notes),
         versions=versions(),
         command=command,
         sections=[one for one in sections if one.figures or one.tables],
@@ -98,7 +107,7 @@ def _headline(found: SizingAnswer) -> tuple[Fact, ...]:
     """Return the facts of the chosen plan, or why there is none."""
     plan, at, problem = found.plan, found.plan.figures, found.problem
     if plan.chosen is None or at is None:
-        why = "" if plan.possible is None else f"{_together(plan.possible.plan)}: {plan.possible.why}"
+        why = "" if plan.possible is None else f"{_together(problem, plan.possible.plan)}: {plan.possible.why}"
         nothing = "nothing meets the target"
         if plan.status is Status.UNKNOWN:
             nothing = "nothing is certain to meet the target"
@@ -106,7 +115,7 @@ def _headline(found: SizingAnswer) -> tuple[Fact, ...]:
     recovery = recovery_figures(problem, plan.chosen.plan, at)[-1]
     down = f"down {down_text(at)} a month, {display.duration(problem.allowed_down_s)} allowed"
     return (
-        Fact("plan", _together(plan.chosen.plan), good=True, note=f"{plan.status}: {plan.note}"),
+        Fact("plan", _together(problem, plan.chosen.plan), good=True, note=f"{plan.status}: {plan.note}"),
         Fact("checkpoint every", display.duration(at.interval_s), note=plan.interval_note),
         Fact("cost", _cost(found, plan.objective)),
         Fact("availability", serving_text(at), note=down),
@@ -118,9 +127,9 @@ def _headline(found: SizingAnswer) -> tuple[Fact, ...]:
     )
 
 
-def _together(plan: SystemPlan) -> str:
+def _together(problem: SizingProblem, plan: SystemPlan) -> str:
     """Return the plan with spaces between number and noun that do not break."""
-    return plan.text.replace(" ", "\u00a0").replace(",\u00a0", ", ")
+    return problem.text(plan).replace(" ", "\u00a0").replace(",\u00a0", ", ")
 
 
 def _plan(found: SizingAnswer) -> tuple[Table, ...]:
@@ -141,14 +150,24 @@ def _plan(found: SizingAnswer) -> tuple[Table, ...]:
         (one.loss, one.by, one.figure, display.duration(one.seconds))
         for one in recovery_figures(problem, plan.chosen.plan, at)
     ]
+    until = [
+        (one.part, one.by, display.duration(one.mean_s), display.duration(one.latest_s))
+        for one in until_work(problem, plan.chosen.plan)
+    ]
     asked = "" if problem.description.target.recovery_s is None else f"Target: {recovery_target(problem)}."
     heads = ("cause", "meaning", "share of the time", "a month")
-    return (
+    tables = [
         text_table("down", "Time down", heads, (*down, total), (False, False, True, True), marked=len(down),
                    prose=(1,)),
-        text_table("recovery", "Recovery with all hosts up before", ("loss", "recovery", "figure", "time"),
-                   tuple(recovery), (False, False, False, True), note=asked, prose=(1,)),
-    )  # fmt: skip
+        text_table("recovery", f"Recovery with all {problem.host_word}s up before",
+                   ("loss", "recovery", "figure", "time"), tuple(recovery), (False, False, False, True), note=asked,
+                   prose=(1,)),
+    ]  # fmt: skip
+    if until:
+        names, numbers = ("until", "decided by", "mean", "at the latest"), (False, False, True, True)
+        tables.append(text_table("until-work", "From a failure until work goes on", names, until, numbers,
+                                 marked=len(until) - 1, prose=(1,)))  # fmt: skip
+    return tuple(tables)
 
 
 def _cost(found: SizingAnswer, cost: float | None) -> str:

@@ -12,6 +12,7 @@ from models import display
 from models.errors import InputError, named
 from models.planning.sizing.description import Sizing, sizing_from
 from models.planning.sizing.problem import EvaluatedPlan, PlanFigures, SizingPlan, SizingProblem, SystemPlan
+from models.planning.sizing.restarts import BEHAVIOURS
 from models.planning.solution import Status
 from models.reliability.times import mostly_down
 from models.units import in_unit
@@ -64,7 +65,10 @@ def problem_of(description: Sizing, folder: Path) -> tuple[SizingProblem, tuple[
     if mttf_s < _SHORTEST_UP * mttr_s:
         most = display.number(1 / _SHORTEST_UP)
         raise InputError.at("failures.mttr", mttr_s, f"must be at most {most} times the MTTF")
-    return SizingProblem(description, mttf_s, mttr_s), tuple(notes)
+    problem = SizingProblem(description, mttf_s, mttr_s)
+    if problem.restarts is not None:
+        problem.restarts.running  # noqa: B018 - refuses a strategy that gives up, before any plan is looked at
+    return problem, tuple(notes)
 
 
 def answer(
@@ -91,6 +95,7 @@ def document(found: SizingAnswer) -> dict[str, Any]:
         "mttf_s": problem.mttf_s,
         "mttr_s": problem.mttr_s,
         "load": problem.description.load,
+        "engine": _engine(problem),
         "target": {
             "availability": problem.description.target.availability,
             "allowed_s_per_month": problem.allowed_down_s,
@@ -98,6 +103,7 @@ def document(found: SizingAnswer) -> dict[str, Any]:
             "recovery_share": problem.description.target.recovery_share,
         },
         "plan": None if plan.chosen is None else asdict(plan.chosen.plan),
+        "until_work": [] if plan.chosen is None else [asdict(one) for one in until_work(problem, plan.chosen.plan)],
         "at": _figures(plan.figures),
         "interval_decided_by": plan.interval_note or None,
         "next_cheaper": [_evaluated(problem, one) for one in plan.next_cheaper],
@@ -114,6 +120,18 @@ def document(found: SizingAnswer) -> dict[str, Any]:
             }
             for point in plan.curve
         ],
+    }
+
+
+def _engine(problem: SizingProblem) -> dict[str, Any] | None:
+    """Return the engine whose rules the recoveries follow, with what of it is modelled, simplified or absent."""
+    engine = problem.description.engine
+    if engine is None:
+        return None
+    return {
+        "name": engine.name,
+        "version": engine.version,
+        "behaviours": [one._asdict() for one in BEHAVIOURS],
     }
 
 
@@ -168,8 +186,42 @@ def cost_text(problem: SizingProblem, cost: float | None) -> str:
 def causes(problem: SizingProblem, at: PlanFigures) -> tuple[tuple[str, float], ...]:
     """Return each cause of time down with its share of all time; the shares sum to the unavailability."""
     # Disjoint causes: only so do the shares sum to the unavailability.
-    full = "too few hosts" if problem.description.units is None else "hosts too full"
+    full = f"too few {problem.host_word}s" if problem.description.units is None else "hosts too full"
     return (full, at.standing), ("recoveries", at.recovering), ("take-overs", at.switching)
+
+
+@dataclass(frozen=True)
+class UntilWork:
+    """A part of the time from a failure until work goes on by the rules of the engine [s], and what decides it.
+
+    `latest_s` is that of the latest phase of the heartbeats.
+    """
+
+    part: str
+    mean_s: float
+    latest_s: float
+    by: str
+
+
+def until_work(problem: SizingProblem, plan: SystemPlan) -> tuple[UntilWork, ...]:
+    """Return the parts of that time after the loss of one host, and the whole; nothing without an engine."""
+    found, left = problem.restarts, plan.hosts - 1
+    if found is None or not left:
+        return ()
+    detector, recovery, state = problem.description.detector, problem.description.recovery, problem.description.state
+    assert detector is not None
+    assert recovery is not None
+    assert recovery.strategy is not None
+    silent = "silent" if problem.description.failures.silent else "a process is killed"
+    beats = f"{silent}, heartbeat {display.duration(detector.heartbeat_s)}, {recovery.strategy.kind}"
+    restore_s, of = found.restore_s(left), f"{display.size(found.state_bytes(left))} on the fullest {problem.host_word}"
+    parts = [
+        UntilWork("RUNNING", found.running.mean_s, found.running.latest_s, beats),
+        UntilWork("tasks deployed", found.deploy_s, found.deploy_s, "recovery.restart"),
+    ]
+    if state is not None:
+        parts.append(UntilWork("state restored", restore_s, restore_s, of))
+    return (*parts, UntilWork("work goes on", found.mean_s(left), found.latest_s(left), "all of it"))
 
 
 @dataclass(frozen=True)
@@ -188,7 +240,7 @@ class RecoveryFigure:
 def recovery_figures(problem: SizingProblem, plan: SystemPlan, at: PlanFigures) -> tuple[RecoveryFigure, ...]:
     """Return the times of recovery of a system that was whole; the target is asked of the loss named last."""
     copies, share = problem.description.copies, problem.description.target.recovery_share
-    lost = "one host lost" if plan.copies == 1 else "all copies lost"
+    lost = f"one {problem.host_word} lost" if plan.copies == 1 else "all copies lost"
     times = {"mean": at.mean_recovery_s, f"{display.share(share, 6)} within": at.quantile_recovery_s}
     times |= {"longest": at.worst_recovery_s}
     found = [RecoveryFigure(lost, "from the checkpoint", *one) for one in times.items() if one[0] != "100 % within"]
@@ -206,7 +258,7 @@ def recovery_target(problem: SizingProblem) -> str:
 
 def cost_unit(problem: SizingProblem) -> str:
     """Return the unit of costs."""
-    return "hosts" if problem.description.hosts.price_per_s is None else "USD/h"
+    return f"{problem.host_word}s" if problem.description.hosts.price_per_s is None else "USD/h"
 
 
 def amount(problem: SizingProblem, cost: float | None) -> float | None:

@@ -14,7 +14,7 @@ def plans_table(found: SizingAnswer, name: str, title: str, evaluated: Sequence[
     """Return plans with verdict and reason; time down and interval are of the interval to use, or of the best found."""
     problem = found.problem
     columns = (
-        Column("plan", of="plan.text", number=False, whole=True),
+        Column("plan", problem.text, "plan", number=False, whole=True),
         Column("verdict", of="verdict", number=False, wide=True),
         Column("why", of="why", number=False, prose=True),
         Column(_cost_head(problem), lambda cost: cost_text(problem, cost), "cost"),
@@ -32,7 +32,7 @@ def curve_table(found: SizingAnswer) -> Table:
     columns = (
         Column("availability", number=False, whole=True),
         Column("allowed a month", display.duration, wide=True),
-        Column("cheapest plan", _cheapest, number=False, whole=True),
+        Column("cheapest plan", lambda point: _cheapest(problem, point), number=False, whole=True),
         Column("interval", _interval),
         Column(_cost_head(problem), lambda point: _cost(problem, point)),
         Column("down a month", _down),
@@ -49,10 +49,10 @@ def _availability(problem: SizingProblem, point: CurvePoint) -> str:
     return display.availability(point.allowed, 10) + (" (asked)" if point.allowed == problem.allowed else "")
 
 
-def _cheapest(point: CurvePoint) -> str:
+def _cheapest(problem: SizingProblem, point: CurvePoint) -> str:
     if point.plan is None:
         return "none" if point.bound is None else "none for certain"
-    return point.plan.text
+    return problem.text(point.plan)
 
 
 def _cost(problem: SizingProblem, point: CurvePoint) -> str:

@@ -186,3 +186,24 @@ def test_bad_input_is_one_line_and_exit_code_two(capsys, small: Path, old: str, 
     assert (code, out) == (2, "")
     assert rule in err
     assert len(err.splitlines()) == 1
+
+
+def test_a_flink_job_is_sized_in_task_managers_with_what_of_flink_is_modelled(capsys, small: Path) -> None:  # type: ignore[no-untyped-def]
+    changed(changed(small, "[target]", 'engine = "flink"\n[target]'), 'restart = "5 s"\n', "")
+    changed(small, "load = 1.5", "load = 1.5\nparallelism = 4")
+    code, out, _ = called(capsys, small, "--no-curve")
+    said = " ".join(out.split())
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 80
+    # Four slots for four tasks, and a fifth that waits: each TaskManager has one.
+    assert "plan 5 task managers, a checkpoint every" in said
+    assert "work goes on 18.5 s on average, 21.1 s at the latest" in said
+    assert "simplified: restart strategies, slots, restore, checkpoints" in said
+
+
+def test_a_strategy_that_gives_up_is_one_clear_error(capsys, small: Path) -> None:  # type: ignore[no-untyped-def]
+    changed(changed(small, "[target]", 'engine = "flink"\n[target]'), 'restart = "5 s"\n', "")
+    changed(small, "load = 1.5", 'load = 1.5\nparallelism = 4\n[recovery]\nstrategy = { kind = "failure-rate" }')
+    code, _, err = called(capsys, small)
+    assert code == 2
+    assert "recovery.strategy = failure-rate: gives up before the dead host stops to count" in " ".join(err.split())

@@ -16,6 +16,7 @@ from pages import StatedFigures
 
 from analysis.report import page
 from holdfast.cli import main
+from holdfast.commands import size as size_command
 from models import display
 from models.reliability.times import MONTH_S
 from scenarios.planning import sizing
@@ -57,6 +58,11 @@ CASES = {
     "left open": without('recovery = "30 s"\n').replace("0.999", "0.9995").replace("most = 12", "most = 5")
     + "[units]\ncount = 10\n",
     "the budget is too small": BASE.replace("[work]", 'budget = "1 USD/h"\n[work]'),
+    "task managers": BASE.replace("[work]", "[work]\nparallelism = 6")
+    .replace('restart = "3 s"', 'complete = "4 s"')
+    .replace("[target]", 'engine = "flink"\n[target]')
+    .replace('"30 s"', '"2 min"')
+    + '[state]\nsize = "40 GB"\nrestore = "500 MB/s"\n',
     "a share of failures": BASE.replace('"30 s"', '"30 s"\nrecovery_share = 0.9') + COPIES,
 }
 
@@ -87,12 +93,15 @@ def views(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(page, "_plotly", lambda: "/* plotly */")
         found = sizing.answer(path)  # once: it is stated three times
-        patch.setattr(sizing, "answer", lambda *_, **__: found)
+        # Where the command has it: a command that is imported meanwhile would keep this one for all later tests.
+        patch.setattr(size_command, "answer", lambda *_, **__: found)
         return Views(path, folder / "page.html")
 
 
-def plan_text(plan: dict[str, int]) -> str:
+def plan_text(plan: dict[str, int], document: dict[str, Any]) -> str:
     words = [("host", plan["hosts"]), ("cop", plan["copies"]), ("crew", plan["crews"])]
+    if document["engine"]:
+        return f"{plan['hosts']} task manager{'s' * (plan['hosts'] > 1)}"
     ends = {"host": ("", "s"), "cop": ("y", "ies"), "crew": ("", "s")}
     return ", ".join(f"{number} {word}{ends[word][number > 1]}" for word, number in words if number)
 
@@ -100,12 +109,12 @@ def plan_text(plan: dict[str, int]) -> str:
 def stated(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """(plan, figures at an interval), wherever the document has them."""
     if document["plan"] is not None:
-        yield plan_text(document["plan"]), document["at"]
+        yield plan_text(document["plan"], document), document["at"]
     rows = [*document["evaluated"], *document["next_cheaper"], *document["curve"]]
     rows += [document["possible"]] if document["possible"] else []
     for row in rows:
         if row["at"] is not None:
-            yield plan_text(row["plan"]), row["at"]
+            yield plan_text(row["plan"], document), row["at"]
 
 
 def asked_of(document: dict[str, Any]) -> float:
@@ -182,7 +191,8 @@ def test_the_terminal_states_the_figures_of_the_document(views: Views) -> None:
         assert "Nothing" in said
     else:
         allowed = display.duration(document["target"]["allowed_s_per_month"])
-        assert f"{plan_text(document['plan'])}, a checkpoint every {display.duration(at['interval_s'])} cost" in said
+        plan = plan_text(document["plan"], document)
+        assert f"{plan}, a checkpoint every {display.duration(at['interval_s'])} cost" in said
         assert f"{availability_of(at)}, asked" in said
         assert f"down a month {down_of(at)} of {allowed} allowed" in said
         recoveries = {"mean": "mean_recovery_s", "longest": "worst_recovery_s"}
@@ -195,7 +205,7 @@ def test_the_terminal_states_the_figures_of_the_document(views: Views) -> None:
         if point["at"] is not None:
             asked = display.availability(point["allowed_unavailability"], 10)
             row = next(row for row in cells if row and row[0].removesuffix(" (asked)") == asked and len(row) == 5)
-            assert row[1:3] == [plan_text(point["plan"]), display.duration(point["at"]["interval_s"])]
+            assert row[1:3] == [plan_text(point["plan"], document), display.duration(point["at"]["interval_s"])]
             assert row[4] == down_of(point["at"])
 
 
@@ -205,7 +215,7 @@ def test_headline_and_tables_of_the_page_state_the_figures_of_the_document(views
         rows = {row[0]: row for row in views.tables.get(name, [])[1:]}
         assert len(rows) == len(document[key])
         for one in document[key]:
-            row = rows[plan_text(one["plan"])]
+            row = rows[plan_text(one["plan"], document)]
             if one["at"] is not None:
                 assert row[4:6] == [display.duration(one["at"]["interval_s"]), down_of(one["at"])]
             assert row[6] == display.at_least(one["least_s_per_month"])
@@ -215,7 +225,7 @@ def test_headline_and_tables_of_the_page_state_the_figures_of_the_document(views
             display.duration(point["allowed_s_per_month"]),
         ]
         if point["at"] is not None:
-            assert row[2:4] == [plan_text(point["plan"]), display.duration(point["at"]["interval_s"])]
+            assert row[2:4] == [plan_text(point["plan"], document), display.duration(point["at"]["interval_s"])]
             assert row[5] == down_of(point["at"])
     if at is None:
         certain = "nothing meets the target" if document["status"] == "infeasible" else "nothing is certain to meet"

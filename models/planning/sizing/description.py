@@ -7,13 +7,17 @@ Shapes are checked when the value is made; `faults` checks which keys fit togeth
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
+from models.engines.restart_strategies import UNLIMITED, FixedDelay, RestartStrategy
 from models.errors import NO_VALUE, InputFault, raise_if_any
+from models.scenario.engine import Engine, as_engine, with_defaults
 from models.schema_types import (
+    Bytes,
+    BytesPerSecond,
     Count,
     Description,
     FilePath,
@@ -32,6 +36,16 @@ MOST_UNITS = 4096
 OpenShare = Annotated[float, Field(gt=0, lt=1, strict=True)]
 Rate = Annotated[float, Field(gt=0, le=1e6, strict=True)]
 UnitShare = Annotated[float, Field(ge=0, le=1e12, strict=True)]
+_ENGINES = ("flink",)  # whose recoveries are known in closed form
+_OF_ENGINE = {
+    "hosts.*.slots": "hosts.slots",
+    "detector.heartbeat": "detector.heartbeat",
+    "detector.timeout": "detector.timeout",
+    "detector.failed_calls": "detector.failed_calls",
+    "detector.connection": "detector.connection",
+    "recovery.strategy": "recovery.strategy",
+    "recovery.attempt": "recovery.attempt",
+}  # path of a scenario, to whose values an engine has defaults -> path of a sizing file
 Counts = Count | Annotated[tuple[Count, ...], Field(min_length=1)]
 
 
@@ -59,6 +73,8 @@ class Work(Description):
     """Time of a core for each tuple, over all operators."""
     utilisation: Annotated[float, Field(ge=1e-6, le=1, strict=True)] = 1.0
     """Most of the time of hosts that may be taken: with fewer hosts than that needs the job stands."""
+    parallelism: Count | None = None
+    """Slots that the job needs, with an engine: with fewer it stands, and no more hosts than that have work."""
 
 
 class SizedHosts(Description):
@@ -66,6 +82,8 @@ class SizedHosts(Description):
 
     cores: Count = 1
     """Cores of one host, where work is given by rate and service."""
+    slots: Count | None = None
+    """Slots of one host, with an engine; without the key those that the engine says."""
     least: Count = 1
     """Fewest hosts to look at."""
     most: Annotated[int, Field(strict=True, ge=1, le=MOST_HOSTS)] = 50
@@ -91,6 +109,8 @@ class HostFailures(Description):
     """A file of `holdfast failures --out`, relative to this one: its MTTF, and its MTTR where none is given."""
     mttr_s: PositiveSeconds | None = Field(default=None, alias="mttr")
     """Mean time until a host is up again."""
+    silent: bool = Field(default=False, strict=True)
+    """Whether hosts fail without a sign, as in a power failure: no connection breaks, and no heartbeat is refused."""
     crews: Counts | None = None
     """How many hosts can be repaired at once; with several values each is looked at. Without it all can."""
     crew_price_per_s: PricePerSecond = Field(default=0.0, alias="crew_price")
@@ -125,6 +145,43 @@ class Checkpoints(Description):
     """From then until work goes on."""
 
 
+class SizedState(Description):
+    """State that a restart reads: `size` or `per_host`; and `restore`, `remote` or both, of which the slower counts."""
+
+    bytes: Bytes | None = Field(default=None, alias="size")
+    """State of the whole job: each task has the same part of it."""
+    per_host_bytes: Bytes | None = Field(default=None, alias="per_host")
+    """State of one host, however many there are."""
+    restore_bytes_per_s: BytesPerSecond | None = Field(default=None, alias="restore")
+    """Rate at which one host reads its state."""
+    remote_bytes_per_s: BytesPerSecond | None = Field(default=None, alias="remote")
+    """Rate at which all hosts together read from the store; needs `size`."""
+
+
+class SizedDetector(Description):
+    """How the engine notices a failure; it brings each value that is not given."""
+
+    heartbeat_s: PositiveSeconds | None = Field(default=None, alias="heartbeat")
+    """Time between two heartbeats."""
+    timeout_s: PositiveSeconds | None = Field(default=None, alias="timeout")
+    """Silence after which a host counts as dead."""
+    failed_calls: Annotated[int, Field(strict=True, ge=0, le=10**9)] | None = None
+    """Heartbeats in a row that are refused, after which a host counts as dead; with 0 only silence counts."""
+    connection_s: Seconds | None = Field(default=None, alias="connection")
+    """Time after which tasks notice broken connections."""
+
+
+class SizedRecovery(Description):
+    """How the engine restarts the job; it brings each value that is not given, but for `restart`."""
+
+    strategy: RestartStrategy | None = None
+    """When the job is started again after a failure. Each failure finds a strategy that has been reset."""
+    attempt_s: Seconds | None = Field(default=None, alias="attempt")
+    """Time after which a start has failed that got a slot of the dead host, which still counted."""
+    restart_s: Seconds = Field(default=0.0, alias="restart")
+    """Mean time from the start of the job until its tasks are deployed, without the restore of their state."""
+
+
 class Units(Description):
     """Key groups, or tasks without keys: recovered one by one where the fewest are, and moved by nothing else.
 
@@ -156,6 +213,9 @@ class Sizing(Description):
     """Version of this description."""
     name: str = Field(default="", max_length=200)
     """One line that says what is asked."""
+    engine: Annotated[Engine, BeforeValidator(as_engine, json_schema_input_type=Engine | str)] | None = None
+    """The engine of the job, as `"flink"` or as a table: times of recovery follow from its rules. Without it they are
+    given (`checkpoints.detection`, `checkpoints.restart`)."""
     target: SizingTarget
     """What it must meet."""
     work: Work
@@ -170,6 +230,12 @@ class Sizing(Description):
     """Checkpoints."""
     units: Units | None = None
     """What stays where a recovery put it."""
+    state: SizedState | None = None
+    """State that a restart reads, with an engine."""
+    detector: SizedDetector | None = None
+    """How the engine notices a failure."""
+    recovery: SizedRecovery | None = None
+    """How the engine restarts the job."""
 
     @property
     def levels(self) -> tuple[int, ...]:
@@ -189,6 +255,14 @@ class Sizing(Description):
         assert self.work.rate_per_s is not None
         assert self.work.service_s is not None
         return self.work.rate_per_s * self.work.service_s / self.hosts.cores
+
+    def fullest(self, hosts: int) -> float:
+        """Return the share of all tasks that the fullest of so many hosts has: they are spread as evenly as they can.
+
+        Without a parallelism work can be divided at will.
+        """
+        tasks = self.work.parallelism
+        return 1 / hosts if tasks is None else math.ceil(tasks / hosts) / tasks
 
     @property
     def mttf_s(self) -> float | None:
@@ -214,6 +288,8 @@ def sizing_from(raw: object, *, from_file: bool = True) -> Sizing:
     `raw`: the tables as a TOML reader gives them. `from_file`: quantities need units, and keys are those of a file.
     Raises InputError with all faults of shape, or, if there are none, with all contradictions between keys.
     """
+    if isinstance(raw, Mapping):
+        raw, _ = with_defaults(raw, Sizing, _OF_ENGINE)
     found = validated(Sizing, raw, from_file=from_file, refined=list)
     raise_if_any(faults(found))
     return found
@@ -248,6 +324,7 @@ def faults(description: Sizing) -> Iterator[InputFault]:
     if points.complete_s is not None and points.complete_s < points.pause_s:
         yield InputFault("checkpoints.complete", points.complete_s, "must be at least the pause")
     yield from _unit_faults(description)
+    yield from _without_engine(description) if description.engine is None else _engine_faults(description)
     budget = description.target.budget_per_s
     if budget is not None and hosts.price_per_s is None:
         yield InputFault("target.budget", NO_VALUE, "needs hosts.price")
@@ -266,3 +343,87 @@ def _unit_faults(description: Sizing) -> Iterator[InputFault]:
         yield InputFault("hosts.least", description.hosts.least, f"must be at most the number of units, {units.number}")
     if description.levels != (1,):
         yield InputFault("copies.levels", description.copies.levels, "must be 1 beside units")
+
+
+def _without_engine(description: Sizing) -> Iterator[InputFault]:
+    """Yield a fault for each key that only an engine gives a meaning."""
+    given = (
+        ("work.parallelism", description.work.parallelism),
+        ("hosts.slots", description.hosts.slots),
+        ("failures.silent", description.failures.silent or None),
+        ("state", description.state),
+        ("detector", description.detector),
+        ("recovery", description.recovery),
+    )
+    for path, value in given:
+        if value is not None:
+            shown = NO_VALUE if isinstance(value, Description) else value
+            hint = "without it, checkpoints.detection and checkpoints.restart are the times of a recovery"
+            yield InputFault(path, shown, "needs an engine", hint)
+
+
+def _engine_faults(description: Sizing) -> Iterator[InputFault]:
+    """Yield what does not go with the engine, and what it needs."""
+    engine, points = description.engine, description.checkpoints
+    assert engine is not None
+    if engine.name not in _ENGINES:
+        yield InputFault("engine.name", engine.name, f"must be one of {', '.join(_ENGINES)}: others are not sized yet")
+        return
+    if description.levels != (1,):
+        rule = f"must be 1: {engine.title} has no copies of tasks"
+        yield InputFault("copies.levels", description.copies.levels, rule)
+    if description.units is not None:
+        yield InputFault("units", NO_VALUE, f"must not be given: {engine.title} restarts all tasks together")
+    for path, value in (("checkpoints.detection", points.detection_s), ("checkpoints.restart", points.restart_s)):
+        if value:
+            hint = "recovery.restart is the time until tasks are deployed" if path.endswith("restart") else ""
+            yield InputFault(path, value, "must not be given: the engine's rules say when work goes on", hint)
+    most = description.hosts.most * (description.hosts.slots or 1)
+    if description.work.parallelism is None:
+        yield InputFault("work.parallelism", NO_VALUE, "is missing: nothing says how many slots the job needs")
+    elif description.work.parallelism < (least := _least_parallelism(description.work, description.hosts.cores)):
+        rule = f"must be at least {least}: a host with one task has more work than it may"
+        yield InputFault("work.parallelism", description.work.parallelism, rule)
+    elif description.work.parallelism > most:
+        yield InputFault("work.parallelism", description.work.parallelism, f"must be at most the slots of all, {most}")
+    yield from _state_faults(description)
+    yield from _restart_faults(description)
+
+
+def _least_parallelism(work: Work, cores: int) -> int:
+    """Return the fewest tasks of which a host can execute one; 1 where the work is not known, another fault."""
+    load = work.load if work.load is not None else (work.rate_per_s or 0.0) * (work.service_s or 0.0) / cores
+    least = max(1, math.ceil(load / work.utilisation * (1 - 1e-12)))
+    # At a load of 1 nothing could ever be caught up.
+    return least + 1 if load >= least else least
+
+
+def _state_faults(description: Sizing) -> Iterator[InputFault]:
+    state = description.state
+    if state is None:
+        return
+    if (state.bytes is None) == (state.per_host_bytes is None):
+        yield InputFault("state", NO_VALUE, "must have size or per_host, and not both")
+    if state.restore_bytes_per_s is None and state.remote_bytes_per_s is None:
+        yield InputFault("state", NO_VALUE, "must have restore or remote: nothing says how fast it is read")
+    if state.remote_bytes_per_s is not None and state.bytes is None:
+        yield InputFault("state.size", NO_VALUE, "is missing: remote is the rate of all hosts together")
+    if description.checkpoints.complete_s is None:
+        rule = "is missing: a checkpoint with that state is not complete at once"
+        yield InputFault("checkpoints.complete", NO_VALUE, rule, "Flink says so as its end to end duration")
+
+
+def _restart_faults(description: Sizing) -> Iterator[InputFault]:
+    """Yield heartbeats that contradict each other, and strategies with which the job ends some day."""
+    detector, recovery = description.detector, description.recovery
+    assert detector is not None
+    assert recovery is not None
+    assert detector.heartbeat_s is not None
+    assert detector.timeout_s is not None
+    if detector.timeout_s < detector.heartbeat_s:
+        yield InputFault("detector.timeout", detector.timeout_s, "must be at least the heartbeat")
+    strategy = recovery.strategy
+    if isinstance(strategy, FixedDelay) and strategy.attempts < UNLIMITED:
+        hint = f"attempts = {UNLIMITED} sets no limit"
+        rule = "must be without limit: they count over the whole life of the job, which then ends"
+        yield InputFault("recovery.strategy.attempts", strategy.attempts, rule, hint)

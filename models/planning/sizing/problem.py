@@ -23,9 +23,10 @@ from functools import cached_property
 
 import numpy as np
 
-from models import units
+from models import display, units
 from models.checked_arrays import FloatArray
 from models.planning.sizing.description import Sizing
+from models.planning.sizing.restarts import EngineRestarts
 from models.planning.solution import Solution
 from models.reliability.times import downtime_s
 
@@ -43,10 +44,13 @@ class SystemPlan:
 
     @property
     def text(self) -> str:
-        """Return the plan in words."""
-        said = f"{self.hosts} host{'s' if self.hosts > 1 else ''}"
-        said += f", {self.copies} cop{'ies' if self.copies > 1 else 'y'}"
-        return said + (f", {self.crews} crew{'s' if self.crews > 1 else ''}" if self.crews else "")
+        """Return the plan in words; `SizingProblem.text` has those of the engine."""
+        return f"{display.count(self.hosts, 'host')}, {display.count(self.copies, 'copy', 'copies')}{self.crews_text}"
+
+    @property
+    def crews_text(self) -> str:
+        """Return the crews as the end of a list; nothing if each host has one."""
+        return f", {display.count(self.crews, 'crew')}" if self.crews else ""
 
 
 @dataclass(frozen=True)
@@ -71,10 +75,31 @@ class SizingProblem:
         """Return the time [s] of a month that the target allows the system to be down."""
         return downtime_s(self.allowed)
 
-    @property
-    def down_s(self) -> float:
-        """Return D, the time from a failure until work goes on [s]."""
+    @cached_property
+    def restarts(self) -> EngineRestarts | None:
+        """Return what decides D by the rules of an engine; None without one."""
+        return None if self.description.engine is None else EngineRestarts(self.description)
+
+    def down_s(self, hosts: int) -> float:
+        """Return D, the mean time from a failure that leaves so many hosts until work goes on [s]."""
+        if self.restarts is not None:
+            return self.restarts.mean_s(hosts)
         return self.description.checkpoints.detection_s + self.description.checkpoints.restart_s
+
+    def latest_down_s(self, hosts: int) -> float:
+        """Return D where it is longest [s]: with an engine, at the latest phase of its heartbeats."""
+        return self.down_s(hosts) if self.restarts is None else self.restarts.latest_s(hosts)
+
+    @property
+    def host_word(self) -> str:
+        """Return what the engine calls a host."""
+        return "host" if self.description.engine is None else "task manager"
+
+    def text(self, plan: SystemPlan) -> str:
+        """Return a plan in the words of the engine, which has no copies of tasks."""
+        if self.description.engine is None:
+            return plan.text
+        return display.count(plan.hosts, self.host_word) + plan.crews_text
 
     @property
     def complete_s(self) -> float:
@@ -117,7 +142,7 @@ class SizingProblem:
     def busy(self, plan: SystemPlan, down: int) -> float:
         """Return rho, the load of a host, with so many hosts down; infinite if none is left."""
         left = plan.hosts - down
-        return self.load(plan) / left if left > 0 else math.inf
+        return self.load(plan) * self.description.fullest(left) if left > 0 else math.inf
 
     def spare(self, plan: SystemPlan) -> int:
         """Return the most hosts that may be down while the work and its copies fit; -1 where they never do."""
@@ -127,8 +152,14 @@ class SizingProblem:
         """Return how many hosts are needed while none is down.
 
         Each copy of a task needs a host of its own, and the load of all must leave the hosts below `work.utilisation`.
+        With an engine all tasks need slots.
         """
         load = self.load(SystemPlan(1, copies))
+        tasks, slots = self.description.work.parallelism, self.description.hosts.slots or 1
+        if tasks is not None:
+            # With a host for each task it fits, as the description was checked.
+            busy = ((n, load * self.description.fullest(n)) for n in range(math.ceil(tasks / slots), tasks))
+            return next((n for n, one in busy if one <= self.description.work.utilisation * _FITS and one < 1), tasks)
         # A hair more than full still fits: the load is a sum of rounded numbers.
         found = max(copies, math.ceil(load / (self.description.work.utilisation * _FITS)))
         # At a load of 1 nothing could ever be caught up.
@@ -138,12 +169,15 @@ class SizingProblem:
         """Return the recovery [s] that this share of losses of a whole system's tasks does not exceed.
 
         A task is lost with the hosts of all its copies. The recovery is infinite where the work does not fit then: it
-        waits for a repair. Losses strike at any instant alike, so that share T + C is rolled back.
+        waits for a repair. Losses strike at any instant alike, so that share T + C is rolled back. With an engine the
+        share is of instants within an interval, at the latest phase of the heartbeats.
         """
         busy, pause = self._busy_after_loss(plan), self.description.checkpoints.pause_s
         left = 1 - pause / interval_s - busy
-        back = share * interval_s + self.complete_s + self.down_s
-        return self.down_s + busy * back / left if left > 0 else math.inf
+        if left <= 0:
+            return math.inf
+        down_s = self.latest_down_s(plan.hosts - plan.copies)
+        return down_s + busy * (share * interval_s + self.complete_s + down_s) / left
 
     def mean_recovery_s(self, plan: SystemPlan, interval_s: float) -> float:
         """Return the mean of the same recoveries [s]; where the work does not fit, with the time until it does."""
@@ -161,7 +195,7 @@ class SizingProblem:
         """Return the shortest recovery [s] that any interval gives to the share of losses in the target."""
         pause, free = self.description.checkpoints.pause_s, 1 - self._busy_after_loss(plan)
         share = self.description.target.recovery_share
-        back = (self.complete_s + self.down_s) / share
+        back = (self.complete_s + self.latest_down_s(plan.hosts - plan.copies)) / share
         # The root of the derivative of R with the share in place of 1/2.
         interval_s = (pause + math.sqrt(pause * pause + free * back * pause)) / free
         return self.recovery_s(plan, max(interval_s, self.complete_s), share)
@@ -179,8 +213,10 @@ class SizingProblem:
             return least, math.inf
         if not self.survives_loss(plan):
             return None
-        part, busy, time = self.description.target.recovery_share, self._busy_after_loss(plan), target - self.down_s
-        slope = (1 - busy) * time - busy * (self.complete_s + self.down_s)
+        part, busy = self.description.target.recovery_share, self._busy_after_loss(plan)
+        down_s = self.latest_down_s(plan.hosts - plan.copies)
+        time = target - down_s
+        slope = (1 - busy) * time - busy * (self.complete_s + down_s)
         under = slope * slope - 4 * part * busy * pause * time
         if slope <= 0 or under < 0:
             return None
@@ -200,24 +236,28 @@ class SizingProblem:
         """
         busy = self._all_busy(plan)[:, None]
         left = 1 - self.description.checkpoints.pause_s / interval_s - busy
-        back = interval_s / 2 + self.complete_s + self.down_s + more_s
+        down_s = self._all_down_s(plan)[:, None]
+        back = interval_s / 2 + self.complete_s + down_s + more_s
         # Infinite where nothing is left to catch up; the division there is of no meaning.
         with np.errstate(divide="ignore", invalid="ignore"):
-            found: FloatArray = np.where(left > 0, self.down_s + busy * back / left, np.inf)
+            found: FloatArray = np.where(left > 0, down_s + busy * back / left, np.inf)
         return found
 
     def quickest(self, plan: SystemPlan, more_s: float = 0.0) -> FloatArray:
         """Return T_q [s], (spare + 1,): the interval of the shortest mean recovery, with so many hosts down."""
         pause = self.description.checkpoints.pause_s
         free = 1 - self._all_busy(plan)
-        back = self.complete_s + self.down_s + more_s
+        back = self.complete_s + self._all_down_s(plan) + more_s
         found: FloatArray = (pause + np.sqrt(pause * pause + 2 * free * back * pause)) / free
         return found
 
     def _all_busy(self, plan: SystemPlan) -> FloatArray:
         """Return rho, (spare + 1,), with so many hosts down."""
-        found: FloatArray = self.load(plan) / (plan.hosts - np.arange(self.spare(plan) + 1))
-        return found
+        return np.array([self.busy(plan, down) for down in range(self.spare(plan) + 1)])
+
+    def _all_down_s(self, plan: SystemPlan) -> FloatArray:
+        """Return the mean of D [s], (spare + 1,), with so many hosts down."""
+        return np.array([self.down_s(plan.hosts - down) for down in range(self.spare(plan) + 1)])
 
     def standing_s(self, plan: SystemPlan) -> float:
         """Return the mean time [s] from too many hosts down to few enough: a passage time of the Markov chain."""

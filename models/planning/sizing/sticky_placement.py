@@ -245,6 +245,11 @@ class StickyPlacement:
         busy = self.load * self.shares.most[list(self.states.counts[state])]
         return units.steps * service_s * float((busy / (left - busy) ** 2).sum())
 
+    @property
+    def down_s(self) -> float:
+        """Return D, the time from a failure until work goes on [s]; units and engines exclude each other."""
+        return self.problem.down_s(self.plan.hosts)
+
     def left(self, interval_s: float) -> float:
         """Return u, the share of the time that checkpoints every `interval_s` leave for work."""
         return 1 - self.problem.description.checkpoints.pause_s / interval_s
@@ -253,7 +258,7 @@ class StickyPlacement:
         """Return the mean backlog that a failure causes [hosts x s]; `late`: a failure during an earlier backlog."""
         problem, units = self.problem, self.problem.description.units
         assert units is not None
-        down, back = problem.down_s, interval_s / 2 + problem.complete_s
+        down, back = self.down_s, interval_s / 2 + problem.complete_s
         left, own = self.left(interval_s), self.load * float(self.shares.most[one.units])
         waits = self.load if units.steps > 1 else own  # operators downstream of the units have nothing to do
         passes = max(0.0, self.drain(one.then, left)) * (down + self.settle_s(one.then, left))
@@ -282,7 +287,7 @@ class StickyPlacement:
         steps = problem.description.units.steps if problem.description.units else 1
         own = self.load * float(self.shares.most[one.units])
         waits = self.load if steps > 1 else own
-        free = (target_s - problem.down_s - self.settle_s(one.then, left)) * drain - waits * problem.down_s
+        free = (target_s - self.down_s - self.settle_s(one.then, left)) * drain - waits * self.down_s
         if drain <= 0 or free < own * problem.complete_s:
             return 0.0
         # The rolled-back part is uniform in the interval: this is the share of instants that end in time.
@@ -297,10 +302,10 @@ class StickyPlacement:
             free = self._free_hosts(one.then, self.left(longest_s))
             own = self.load * float(self.shares.least[one.units])
             if free > 0 and own:
-                back = (target_s - self.problem.down_s) * free / own - self.problem.down_s - self.problem.complete_s
+                back = (target_s - self.down_s) * free / own - self.down_s - self.problem.complete_s
                 good += weight * min(1.0, max(0.0, back / shortest_s))
             else:
-                good += weight * (free > 0 and target_s >= self.problem.down_s)
+                good += weight * (free > 0 and target_s >= self.down_s)
         return good / total if total else 1.0
 
     def mean_recovery_s(self, interval_s: float) -> float:
@@ -331,7 +336,7 @@ class StickyPlacement:
         left = self.left(longest_s)
         # Half of the shortest interval is rolled back, the longest leaves most time: no interval of the cell does
         # better.
-        back = shortest_s / 2 + self.problem.complete_s + self.problem.down_s
+        back = shortest_s / 2 + self.problem.complete_s + self.down_s
         frees = [self._free_hosts(state, left) for state in range(len(self.states.counts))]
         # The lightest failure that leads to a state: a lower bound must not assume a heavier one.
         fewest: dict[int, int] = {}
@@ -341,10 +346,7 @@ class StickyPlacement:
                     fewest[one.then] = min(one.units, fewest.get(one.then, one.units))
         own = [self.load * float(self.shares.least[fewest.get(state, 1)]) for state in range(len(frees))]
         recovery = np.array(
-            [
-                self.problem.down_s + one * back / free if free > 0 else math.inf
-                for one, free in zip(own, frees, strict=True)
-            ]
+            [self.down_s + one * back / free if free > 0 else math.inf for one, free in zip(own, frees, strict=True)]
         )
         # A recovery of zero time would be an infinite rate.
         return self._recovering(np.maximum(recovery, 1e-9))

@@ -114,3 +114,71 @@ def test_a_sized_system_meets_its_objective_and_recovers_as_fast_as_was_computed
     # A failure is detected up to a heartbeat before the time-out, which is what the model counts.
     assert lengths.mean() == pytest.approx(found.figures.mean_recovery_s, abs=error + 0.1)
     assert lengths.max() <= found.figures.worst_recovery_s + 0.1
+
+
+def flink_recoveries(interval_s: float, times: int) -> tuple[np.ndarray, np.ndarray]:
+    """When work went on after the death of a TaskManager, and when all was caught up [s]: (times,) each."""
+    found = run(
+        scenario_from(
+            {
+                "engine": "flink", "seed": 3, "duration": "100 s", "replications": times,
+                "workload": {"orders": {"rate": "100 /s", "keys": {"distribution": "uniform", "count": 1000}}},
+                "operators": {
+                    "orders": {"kind": "source"},
+                    "count": {
+                        "kind": "aggregate", "inputs": {"orders": "key"}, "parallelism": 4, "key_groups": 128,
+                        "service": {"distribution": "deterministic", "value": "10 ms"},
+                        "state": {"model": "fixed", "bytes": "1 MB"},
+                    },
+                    "out": {"kind": "sink", "inputs": {"count": "shuffle"}},
+                },
+                "hosts": {"worker": {"count": 5}},
+                "recovery": {
+                    "strategy": {"jitter": 0.0}, "restart": {"distribution": "deterministic", "value": "1 s"}
+                },
+                "fault_tolerance": {"interval": f"{interval_s} s", "remote": "200 MB/s"},
+                "detector": {"heartbeat": "4 s"},
+                "events": {
+                    "kill": {
+                        "kind": "host-failure", "host": "worker-1", "at": "40 s",
+                        "delay": {"distribution": "uniform", "low": "0 s", "high": "20 s"},
+                    }
+                },
+                "recording": {"detail": "histograms"},
+            }
+        )
+    )  # fmt: skip
+    failures = found.summary["recoveries"]
+    phases = ("detect_s", "allocate_s", "restart_s", "restore_s")
+    return np.array([sum(one[name] for name in phases) for one in failures]), np.array(
+        [one["total_s"] for one in failures]
+    )
+
+
+def test_recoveries_of_a_flink_job_take_as_long_as_its_sizing_says() -> None:
+    interval_s, times = 5.0, 48
+    instance = SizingProblem(
+        sizing_from(
+            {
+                "engine": "flink",
+                "target": {"availability": 0.9},
+                "work": {"rate": "100 /s", "service": "10 ms", "parallelism": 4},
+                "failures": {"mttf": "1 d", "mttr": "1 h"},
+                "checkpoints": {"pause": "1 us", "complete": "0.64 s"},
+                "detector": {"heartbeat": "4 s"},
+                "recovery": {"restart": "1 s"},
+                "state": {"size": "128 MB", "remote": "200 MB/s"},
+            }
+        ),
+        86_400.0,
+        3600.0,
+    )
+    works, caught_up = flink_recoveries(interval_s, times)
+    error = 3 * works.std(ddof=1) / math.sqrt(times)
+    # The spread is that of the phase: attempts in vain, or one more.
+    assert error > 0
+    assert works.mean() == pytest.approx(instance.down_s(4), abs=error)
+    assert works.max() <= instance.latest_down_s(4) + 1e-3
+    # The slowest of all tasks catches up later than the formula, in which all are equally behind.
+    mean_s = instance.mean_recovery_s(SystemPlan(5, 1), interval_s)
+    assert caught_up.mean() == pytest.approx(mean_s, rel=0.1)

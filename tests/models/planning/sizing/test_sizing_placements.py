@@ -131,7 +131,7 @@ def played(instance: SizingProblem, hosts: int, interval_s: float, seed: int, le
             if before == host and not up[host]:
                 back = draw.random() * interval_s + instance.complete_s
                 behind[unit] += weights[unit] * back
-                blocked[unit] = instance.down_s
+                blocked[unit] = instance.down_s(hosts=1)  # the same for all
     return absent / counted
 
 
