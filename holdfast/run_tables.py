@@ -6,8 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from analysis.runs.tables import checkpoints_of_operators, job_checkpoints_said
-from analysis.statistics import ratio_mean
+from analysis.runs.tables import (
+    checkpoints_of_operators,
+    job_checkpoints_said,
+    mean_with_interval,
+    recovery_means_table,
+)
+from analysis.statistics import Mean
 from holdfast.terminal import table
 from models import display
 from models.engines.behaviours import Status
@@ -181,20 +186,20 @@ def guarantee_line(summary: RunSummary) -> str:
     )
 
 
-def recoveries_line(summary: RunSummary) -> Iterator[str]:
-    """Yield the mean total of all recoveries, with its interval over replications; nothing for one replication.
+def recovery_means_said(summary: RunSummary) -> Iterator[Table | str]:
+    """Yield the means of the phases of recoveries, and a line on their total with its interval over replications.
 
-    Recoveries that did not end do not count, and are named.
+    There is nothing to say of one replication without an engine. Recoveries that did not end are named.
     """
-    totals = [
-        [one.total_s for one in summary.recoveries if one.replication == run.replication and one.total_s is not None]
-        for run in summary.replications
-    ]
-    mean = ratio_mean([sum(run) for run in totals], [len(run) for run in totals])
-    if len(summary.replications) > 1 and mean.mean is not None:
-        lost = sum(one.total_s is None for one in summary.recoveries)
+    several, means = len(summary.replications) > 1, {one.phase: one for one in summary.recovery_means}
+    if not means or not (several or summary.engine):
+        return
+    yield recovery_means_table(summary.recovery_means, summary.engine).brief
+    if several:
+        total, lost = means["total"], sum(one.total_s is None for one in summary.recoveries)
         left = f"; {display.count(lost, 'recovery', 'recoveries')} did not end" if lost else ""
-        yield f"Recoveries take {display.plus_minus(mean.mean, mean.half, display.duration)} on average{left}."
+        said = mean_with_interval(Mean(total.mean_s, total.ci95))
+        yield f"Recoveries take {said} on average{left}."
 
 
 def engine_lines(summary: RunSummary) -> Iterator[str]:

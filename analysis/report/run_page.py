@@ -212,7 +212,7 @@ def run_sections(
             recoveries=recoveries,
             host_order=hosts,
         ),
-        recovery_section(recoveries),
+        recovery_section(recoveries, summary.recovery_means, summary.engine),
         guarantee_section(tolerance.guarantee if tolerance.method != "none" else "none", summary.guarantee),
         targets_section(summary.targets),
         operators_section(summary.operators),

@@ -20,8 +20,24 @@ from analysis.report.figure import Section
 from analysis.report.parts import Curve, Design
 from analysis.report.topology import draw
 from analysis.runs.migration_kinds import ClassifiedMigration
-from analysis.runs.run_summary import Guarantee, OperatorSummary, Outages, Recovery, Replicas, Verdict
-from analysis.runs.tables import guarantee_table, operators_table, recoveries_table, replicas_table, targets_table
+from analysis.runs.run_summary import (
+    EngineUsed,
+    Guarantee,
+    OperatorSummary,
+    Outages,
+    Recovery,
+    RecoveryMean,
+    Replicas,
+    Verdict,
+)
+from analysis.runs.tables import (
+    guarantee_table,
+    operators_table,
+    recoveries_table,
+    recovery_means_table,
+    replicas_table,
+    targets_table,
+)
 from models.table import Table
 
 _SHORT = 0.15  # a recovery below this share of the run gets a figure of its own
@@ -195,17 +211,20 @@ def replicas_worth(one: Replicas, broken: Outages | None = None) -> str:
     return words + (f" Some key group or task had no live owner {text.share(broken.share)} of it." if broken else "")
 
 
-def recovery_section(recoveries: Sequence[Recovery]) -> Section | None:
-    """Return the phases of each recovery; None without any."""
+def recovery_section(
+    recoveries: Sequence[Recovery], means: Sequence[RecoveryMean] = (), engine: EngineUsed | None = None
+) -> Section | None:
+    """Return the phases of each recovery, and their means; None without any."""
     if not recoveries:
         return None
     drawn, listed = figures.phases(recoveries), recoveries_table(recoveries)
+    averages = (recovery_means_table(means, engine),) if means else ()
     return Section(
         "recovery",
         "Recovery",
         "Recovery",
         figures=(drawn,) if drawn else (),
-        tables=(tables.cut(listed),),
+        tables=(*averages, tables.cut(listed)),
         definitions={head: said for head, said in tables.MEANING.items() if head in listed.heads},
     )
 

@@ -34,12 +34,17 @@ def metrics_of(summary: RunSummary) -> Metrics:
     """Return dotted name -> number, or None where nothing was seen, of the summary of one replication.
 
     Numbers keep the path that they have in the document. Of recoveries and migrations there are the number (`count`),
-    of each length mean and greatest, and how many did not end (`unfinished`); of rebalances the same, where there are
+    of each length mean and greatest, and how many did not end (`unfinished`). Where the scenario names an engine its
+    instants, from the failure on, are lengths too. Of rebalances the same, where there are
     any, and the sums of their counts of tuples; of targets how many were missed.
     """
     # Without the lists of entries, whose length differs between runs: these come as counts, means and maxima.
-    found = dict(_numbers(to_document(replace(summary, recoveries=(), migrations=(), rebalances=())), ""))
-    lengths = {f"{name}_s": [one.length_s(name) for one in summary.recoveries] for name in (*PHASES, "total")}
+    listed = replace(summary, recoveries=(), recovery_means=(), migrations=(), rebalances=())
+    found = dict(_numbers(to_document(listed), ""))
+    names = (*PHASES, "total", "first_output")
+    lengths = {f"{name}_s": [one.length_s(name) for one in summary.recoveries] for name in names}
+    for end in () if summary.engine is None else summary.engine.milestones:
+        lengths[f"{end.key}_s"] = [one.until_s(end.phase) for one in summary.recoveries]
     found |= _of_entries("recoveries", lengths, "total_s")
     pauses, completions = ([getattr(one, name) for one in summary.migrations] for name in ("pause_s", "completion_s"))
     found |= _of_entries("migrations", {"pause_s": pauses, "completion_s": completions}, "completion_s")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from analysis.runs.run_summary import PHASES, Outages, Recovery, Replica, Replicas
-from analysis.statistics import seconds
+from analysis.runs.run_summary import PHASES, Outages, Recovery, RecoveryMean, Replica, Replicas
+from analysis.statistics import ratio_mean, seconds
 from models.records.tables import NEVER, RunRecords
+from models.scenario.scenario import Scenario
 
 _Table = Mapping[str, np.ndarray]
 _ENDS = ("allocated_ns", "started_ns", "restored_ns", "replayed_ns")  # of phases, as the rows have them
@@ -26,6 +28,27 @@ def recoveries(records: Sequence[RunRecords]) -> tuple[Recovery, ...]:
     lived and was fenced.
     """
     return tuple(entry for one in records for entry in _of_replication(one))
+
+
+def recovery_means(
+    scenario: Scenario, found: Sequence[Recovery], replications: Sequence[int]
+) -> tuple[RecoveryMean, ...]:
+    """Return the means of the phases of the recoveries that ended, of their total, and of the first output.
+
+    Without any there are none. The phases sum to the total.
+    """
+    ended = [one for one in found if one.total_s is not None]
+    words = {} if scenario.engine is None else {one.phase: one.word for one in scenario.engine.milestones}
+
+    def mean(phase: str) -> RecoveryMean:
+        runs = [
+            [length for one in ended if one.replication == run and (length := one.length_s(phase)) is not None]
+            for run in replications
+        ]
+        found = ratio_mean([math.fsum(run) for run in runs], [len(run) for run in runs])
+        return RecoveryMean(phase, found.mean, found.ci95, sum(map(len, runs)), words.get(phase))
+
+    return tuple(mean(phase) for phase in (*PHASES, "total", "first_output")) if ended else ()
 
 
 def _of_replication(one: RunRecords) -> list[Recovery]:
@@ -72,7 +95,22 @@ def _recovery(one: RunRecords, host: int, failed: int, failure: _Table, rows: _T
         key_groups=int(failure["lost_partitions"].sum()),
         replayed=int(rows["replayed"].sum()),
         bytes=int(rows["bytes"].sum()),
+        first_output_s=_first_output_s(one, failed, rows["restored_ns"]),
     )
+
+
+def _first_output_s(one: RunRecords, failed: int, restored: np.ndarray) -> float | None:
+    """Return the time from a failure until the first new output after a restore [s]; None if that is not known.
+
+    `restored`: instants at which what was lost had its state [ns]. Between failure and restart tasks that live may go
+    on: what they deliver is no sign that the job is back. Histograms have no single tuples.
+    """
+    back = restored[restored != NEVER]
+    if one.detail == "histograms" or not back.size:
+        return None
+    rows = one.tables["deliveries"]
+    at = rows["delivered_ns"][(rows["created_ns"] >= failed) & (rows["delivered_ns"] >= back.min())]
+    return seconds(int(at.min()) - failed) if at.size else None
 
 
 def _last(instants: np.ndarray) -> int | None:

@@ -363,7 +363,8 @@ class Recovery:
     The phases follow each other, so `total_s` is their sum: detect (failure to suspicion), allocate (until hosts are
     chosen), restart (until tasks are up), restore (until state is installed), replay (until the last replayed tuple is
     processed) and catch up (until every affected task is idle in turn). `key_groups` were lost with the host, and
-    `replayed` tuples were sent again.
+    `replayed` tuples were sent again. `first_output_s` counts from the failure until, once the first state is
+    restored, a sink takes a tuple that was created after the failure. It is known where single tuples are recorded.
     """
 
     replication: int
@@ -380,6 +381,7 @@ class Recovery:
     key_groups: int
     replayed: int
     bytes: int
+    first_output_s: float | None = None
 
     @property
     def suspected(self) -> bool:
@@ -390,6 +392,11 @@ class Recovery:
         """Return the length of one of `PHASES`."""
         length: float | None = getattr(self, f"{phase}_s")
         return length
+
+    def until_s(self, phase: str) -> float | None:
+        """Return the time from the failure to the end of one of `PHASES`."""
+        lengths = [self.length_s(one) for one in PHASES[: PHASES.index(phase) + 1]]
+        return None if None in lengths else sum(length for length in lengths if length is not None)
 
     def ends(self) -> tuple[tuple[str, float, float], ...]:
         """Return (phase, begin, end) [s] of the phases that ended.
@@ -416,6 +423,21 @@ def shown_phases(lengths: Iterable[Mapping[str, float | None]]) -> list[str]:
     """
     known = list(lengths)
     return [phase for phase in PHASES if phase not in _MAY_BE_MISSING or any(one[phase] for one in known)]
+
+
+@dataclass(frozen=True)
+class RecoveryMean:
+    """The mean of a phase [s], of the `total`, or of the `first_output` over recoveries that ended.
+
+    The interval is over replications. `recoveries` is their number. `milestone` is the engine's word for the end of the
+    phase.
+    """
+
+    phase: str
+    mean_s: float | None
+    ci95: Interval | None
+    recoveries: int
+    milestone: str | None
 
 
 @dataclass(frozen=True)
@@ -529,12 +551,23 @@ class EngineBehaviour:
 
 
 @dataclass(frozen=True)
+class EngineMilestone:
+    """An instant of a recovery for which the engine has a word: the end of a phase, and the name of its metric."""
+
+    phase: str
+    key: str
+    word: str
+    text: str
+
+
+@dataclass(frozen=True)
 class EngineUsed:
-    """The engine that the scenario names, and what of it a run has."""
+    """The engine that the scenario names, what of it a run has, and its words for instants of a recovery."""
 
     name: str
     version: str
     behaviours: tuple[EngineBehaviour, ...]
+    milestones: tuple[EngineMilestone, ...]
 
 
 @dataclass(frozen=True)
@@ -565,6 +598,7 @@ class RunSummary:
     hosts: HostsInUse
     resources: Resources
     recoveries: tuple[Recovery, ...]
+    recovery_means: tuple[RecoveryMean, ...]
     replicas: Replicas | None
     broken: Outages | None
     messages: Mapping[str, Messages]

@@ -28,10 +28,11 @@ from analysis.runs.elasticity import elasticity, hosts_in_use, maintenance, resc
 from analysis.runs.histograms import latencies_of, times_of, total_of
 from analysis.runs.migration_kinds import migrations
 from analysis.runs.rebalances import rebalances
-from analysis.runs.recoveries import broken, recoveries, replicas
+from analysis.runs.recoveries import broken, recoveries, recovery_means, replicas
 from analysis.runs.run_summary import (
     Durations,
     EngineBehaviour,
+    EngineMilestone,
     EngineUsed,
     Guarantee,
     KernelUsed,
@@ -64,6 +65,7 @@ def summarise(scenario: Scenario, records: Sequence[RunRecords]) -> RunSummary:
     if any(one.operators != records[0].operators for one in records):
         raise ValueError("replications of one scenario have the same operators")
     latencies = [_latencies(one) for one in records]
+    recovered = recoveries(records)
     summary = RunSummary(
         scenario=scenario.name,
         seed=scenario.seed,
@@ -83,7 +85,8 @@ def summarise(scenario: Scenario, records: Sequence[RunRecords]) -> RunSummary:
         maintenance=maintenance(records),
         hosts=hosts_in_use(scenario, records),
         resources=_resources(scenario, records),
-        recoveries=recoveries(records),
+        recoveries=recovered,
+        recovery_means=recovery_means(scenario, recovered, [one.replication for one in records]),
         replicas=replicas(records),
         broken=broken(records),
         messages=_messages(records),
@@ -233,7 +236,8 @@ def _engine(scenario: Scenario) -> EngineUsed | None:
     if engine is None:
         return None
     behaviours = tuple(EngineBehaviour(one.name, one.status.value, one.text) for one in engine.behaviours)
-    return EngineUsed(engine.name, engine.version, behaviours)
+    milestones = tuple(EngineMilestone(*one) for one in engine.milestones)
+    return EngineUsed(engine.name, engine.version, behaviours, milestones)
 
 
 def _kernel(records: Sequence[RunRecords]) -> KernelUsed | None:

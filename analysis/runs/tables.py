@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from analysis.runs.migration_kinds import ClassifiedMigration, MigrationGroup
 from analysis.runs.run_summary import (
     PHASES,
+    EngineUsed,
     Guarantee,
     HostCheckpoints,
     JobCheckpoints,
@@ -15,6 +16,7 @@ from analysis.runs.run_summary import (
     OperatorSummary,
     Rebalance,
     Recovery,
+    RecoveryMean,
     Replica,
     UploadDelay,
     Verdict,
@@ -48,6 +50,7 @@ def operators_table(operators: Mapping[str, OperatorSummary]) -> Table:
     return Table("What each operator did", named, cells, "operators", brief_title="Operators")
 
 
+_SHOWN = 1e-3  # share of a mean below which half of its interval is not shown
 _FEW_PHASES = 4  # that fit a terminal beside the instant of the failure; of more, not all are shown there
 
 
@@ -71,6 +74,35 @@ def recoveries_table(recoveries: Sequence[Recovery], suspected: str = " (suspect
     if any(one.suspected for one in recoveries):
         brief += f" ({suspected.strip()} lived, was silent for too long and was fenced)"
     return Table("The phases of each recovery", columns, rows, "recoveries", brief_title=brief)
+
+
+def recovery_means_table(means: Sequence[RecoveryMean], engine: EngineUsed | None) -> Table:
+    """Return the mean of each phase with its 95 % interval, and the engine's word for its end where one is named."""
+    lengths = {one.phase: one.mean_s for one in means}
+    shown = [*shown_phases([{phase: lengths[phase] for phase in PHASES}]), "total", "first_output"]
+    ends = {} if engine is None else {one.phase: f"{one.word}: {one.text}" for one in engine.milestones}
+    texts = {"first_output": "a tuple from after the failure is at a sink"}
+    unknown = {"first_output": "known where recording.detail is tuples"}
+    columns = (
+        Column("phase", lambda phase: phase.replace("_", " "), number=False),
+        Column("mean", _phase_mean),
+        Column(
+            "until" if engine is None else f"until, in the words of {engine.name.title()}", number=False, prose=True
+        ),
+    )
+    rows = tuple(
+        (one.phase, one, ends.get(one.phase) or (unknown if one.mean_s is None else texts).get(one.phase, ""))
+        for one in means
+        if one.phase in shown
+    )
+    return Table("Recoveries on average", columns, rows, "recovery-means")
+
+
+def _phase_mean(one: RecoveryMean) -> str:
+    """Return the mean with half of its interval, unless that does not show in three digits."""
+    half = Mean(one.mean_s, one.ci95).half
+    known = half is None or one.mean_s is None or half < _SHOWN * one.mean_s
+    return display.plus_minus(one.mean_s, None if known else half, display.duration)
 
 
 def migrations_table(migrations: Sequence[Migration]) -> Table:

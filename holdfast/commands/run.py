@@ -178,7 +178,8 @@ def _show(result: RunResult) -> None:
     if summary.replicas:
         terminal.show(run_tables.replicas_table(summary.replicas))
     if summary.recoveries:
-        terminal.show(tables.recoveries_table(summary.recoveries, "*").brief, *run_tables.recoveries_line(summary))
+        shown = tables.recoveries_table(summary.recoveries, "*").brief
+        terminal.show(shown, *run_tables.recovery_means_said(summary))
     held = backpressure(result.scenario, result.records)
     if any(one.places for one in held.values()):
         terminal.show(run_tables.backpressure_table(held))

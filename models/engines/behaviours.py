@@ -19,6 +19,19 @@ class EngineDefault(NamedTuple):
     source: str
 
 
+class Milestone(NamedTuple):
+    """An instant of a recovery for which the engine has a word.
+
+    `phase`: the phase of a recovery that ends then, or `first_output`. `key`: name in documents and metrics, without
+    its unit. `word`: what the engine calls it. `text`: what has happened by then.
+    """
+
+    phase: str
+    key: str
+    word: str
+    text: str
+
+
 class Status(StrEnum):
     """How much of a behaviour there is."""
 

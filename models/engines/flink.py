@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from models.engines.behaviours import Behaviour, EngineDefault, Status
+from models.engines.behaviours import Behaviour, EngineDefault, Milestone, Status
 from models.engines.restart_strategies import UNLIMITED
 
 Version = Literal["1.18", "1.19", "1.20", "2.0", "2.1", "2.2", "2.3"]
@@ -129,4 +129,13 @@ BEHAVIOURS = (
     Behaviour("Transactional sinks", Status.ABSENT, "Outputs are visible as soon as they are delivered."),
     Behaviour("Rescaling", Status.ABSENT, "No savepoints, adaptive scheduler, reactive mode or autoscaler."),
     Behaviour("Key groups", Status.SIMPLIFIED, "Keys are spread over key groups evenly, and not by Flink's hash."),
+)
+
+# Of job and tasks as the REST interface shows them: `timestamps` of the job, states of subtasks.
+MILESTONES = (
+    Milestone("detect", "restarting", "RESTARTING", "the failure is noticed; cancelling takes no time here"),
+    Milestone("allocate", "running", "RUNNING", "the last restart; each task has a slot"),
+    Milestone("restart", "initializing", "INITIALIZING", "tasks are deployed"),
+    Milestone("restore", "restored", "RUNNING, tasks", "each task has its state"),
+    Milestone("catch_up", "caught_up", "caught up", "the backlog is worked off"),
 )

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticCustomError
 
 from models.engines import flink
-from models.engines.behaviours import Behaviour, EngineDefault
+from models.engines.behaviours import Behaviour, EngineDefault, Milestone
 from models.scenario.file_keys import entry_of, fields_of, models_in
 from models.schema_types import Description
 
@@ -39,6 +39,11 @@ class Engine(Description):
     def behaviours(self) -> tuple[Behaviour, ...]:
         """Return what of the engine is modelled, simplified or absent."""
         return flink.BEHAVIOURS
+
+    @property
+    def milestones(self) -> tuple[Milestone, ...]:
+        """Return the engine's words for instants of a recovery, in their order."""
+        return flink.MILESTONES
 
 
 def as_engine(value: object) -> object:

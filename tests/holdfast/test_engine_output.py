@@ -65,3 +65,35 @@ def test_a_page_says_what_tells_of_a_failure(tmp_path: Path) -> None:
             code(["run", "flink-recovery", *SHORT, "--set", f"detector.failed_calls={calls}", "--out", str(out)]) == 0
         )
         assert words in (out / "report.html").read_text(encoding="utf-8")
+
+
+def test_phases_have_the_words_of_the_engine_and_means_with_intervals(capsys: pytest.CaptureFixture[str]) -> None:
+    assert code(["run", "flink-recovery", *SHORT, "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    means = {one["phase"]: one for one in summary["recovery_means"]}
+    ended = [one for one in summary["recoveries"] if one["total_s"] is not None]
+    assert len(ended) == means["total"]["recoveries"] == 4
+    for phase in ("detect", "allocate", "restore", "total", "first_output"):
+        values = [one[f"{phase}_s"] for one in ended]
+        assert means[phase]["mean_s"] == pytest.approx(sum(values) / 4)
+        low, high = means[phase]["ci95"]
+        assert low <= means[phase]["mean_s"] <= high
+    assert [means[one.phase]["milestone"] for one in flink.MILESTONES] == [one.word for one in flink.MILESTONES]
+    # All tasks of the region restart: no output is new before one of them has its state.
+    assert all(
+        one["detect_s"] + one["allocate_s"] + one["restart_s"] < one["first_output_s"] <= one["total_s"]
+        for one in ended
+    )
+    parts = ("detect", "allocate", "restart", "restore", "replay", "catch_up")
+    assert sum(means[phase]["mean_s"] for phase in parts) == pytest.approx(means["total"]["mean_s"])
+
+
+def test_a_run_prints_the_words_of_the_engine(capsys: pytest.CaptureFixture[str]) -> None:
+    assert code(["run", "flink-recovery", *SHORT]) == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80
+    assert "cancelling takes no time here" in " ".join(out.split())
+    assert all(one.word in out for one in flink.MILESTONES)
+    assert code(["run", "flink-recovery", *SHORT, "--set", "recording.detail=histograms"]) == 0
+    out = capsys.readouterr().out
+    assert "known where recording.detail is tuples" in " ".join(out.split())

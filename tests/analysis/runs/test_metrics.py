@@ -50,9 +50,12 @@ def test_recoveries_and_moves_are_counted_and_those_without_end_apart() -> None:
     assert found["targets.missed"] == 2.0
 
 
-@pytest.mark.parametrize("name", ["crash-recovery", "migration", "elasticity", "windowed-join", "rebalance-linear"])
+@pytest.mark.parametrize(
+    "name", ["crash-recovery", "flink-recovery", "migration", "elasticity", "windowed-join", "rebalance-linear"]
+)
 def test_metrics_of_a_run_are_among_those_that_were_possible_before(name: str) -> None:
-    scenario = read_scenario(resolve(name), []).scenario
+    short = ["duration=70 s", "events.kill.at=30 s", "workload.clicks.rate=50 /s"] if name == "flink-recovery" else []
+    scenario = read_scenario(resolve(name), short).scenario
     possible = set(possible_metrics(scenario))
     found = metrics_of(summarise(scenario, [simulate(scenario)]))
     assert {one for one in found if found[one] is not None and not one.startswith(FREE_SECTIONS)} <= possible
@@ -73,3 +76,18 @@ def test_sections_without_records_say_nothing_and_still_have_possible_metrics(
     assert not len(next(iter(records.tables[table].values())))
     assert find([records]) is None
     assert any(one.startswith(f"{section}.") for one in possible_metrics(small_scenario()))
+
+
+def test_a_scenario_with_an_engine_has_metrics_of_its_instants() -> None:
+    scenario = read_scenario(
+        resolve("flink-recovery"), ["duration=90 s", "events.kill.at=30 s", "workload.clicks.rate=50 /s"]
+    ).scenario
+    summary = summarise(scenario, [simulate(scenario)])
+    found, (one,) = metrics_of(summary), summary.recoveries
+    assert one.allocate_s is not None
+    assert one.detect_s is not None
+    assert found["recoveries.restarting_s.mean"] == one.detect_s
+    assert found["recoveries.running_s.mean"] == pytest.approx(one.detect_s + one.allocate_s)
+    assert found["recoveries.caught_up_s.mean"] == pytest.approx(one.total_s)
+    assert found["recoveries.first_output_s.mean"] == one.first_output_s
+    assert "recoveries.running_s.mean" not in metrics_of(summarise(small_scenario(), [small_records()]))

@@ -136,6 +136,7 @@ def test_the_phases_of_a_recovery_end_with_the_last_key_group(make):
             "key_groups": 2,
             "replayed": 15,
             "bytes": 150,
+            "first_output_s": None,
         }
     ]
 
