@@ -11,6 +11,7 @@ All rates are means over the whole run: peaks that are caught up before the end 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -21,7 +22,7 @@ from models import display, units
 from models.errors import InputFault, raise_if_any
 from models.records.tables import bucket_ns
 from models.scenario.cluster import ExponentialFailures
-from models.scenario.events import Detail
+from models.scenario.events import Detail, Limits
 from models.scenario.inputs import Engine, RateSeries, RunInputs
 from models.scenario.rules.int64_limits import whole_time_faults
 from models.scenario.scenario import Scenario
@@ -64,6 +65,7 @@ def _timed(scenario: Scenario) -> set[str]:
 
 
 _ROUNDS = 60  # of the fixed-point iteration for shared cores; steps of one half damp it, so that it does not oscillate
+_MOST_FOR_ONE = 1000  # records for which one may stand; with more little of a job is left
 _BUSY = 1 - 1e-9
 
 
@@ -425,12 +427,29 @@ def _heartbeats(scenario: Scenario) -> float:
     return hosts * over / scenario.detector.heartbeat_s if scenario.detector.errs else 0.0
 
 
+def _one_for_many(limits: Limits, estimated: Estimate) -> str:
+    """Return the advice to let one record stand for k: with the least power of ten that gets below all limits.
+
+    Steps, memory and time are about proportional to the rates. Beyond `_MOST_FOR_ONE` little of the job would be left.
+    """
+    over = max(
+        estimated.steps / limits.steps,
+        estimated.memory_bytes / limits.memory_bytes,
+        estimated.time_s / limits.time_s,
+    )
+    k = 10 ** max(1, math.ceil(math.log10(over))) if 1 < over < math.inf else math.inf
+    if k > _MOST_FOR_ONE:
+        return ""
+    scaled = f"divide rates by {k}, multiply service times, sizes of tuples and what they change in states by {k}"
+    return f"let one record stand for {k} ({scaled}; with 10, recoveries of three jobs changed by up to 9.2 %), "
+
+
 def check_limits(scenario: Scenario, estimated: Estimate) -> None:
     """Raise InputError with each limit that the estimate exceeds, and each figure that cannot be counted."""
     limits = scenario.limits
     # All three figures are of all replications together.
     fewer = "give it fewer replications, " if scenario.replications > 1 else ""
-    hint = f"make the run shorter, {fewer}or raise the limit"
+    hint = f"make the run shorter, {fewer}{_one_for_many(limits, estimated)}or raise the limit"
     faults = list(estimated.faults)
     if estimated.steps > limits.steps:
         faults.append(
