@@ -150,3 +150,13 @@ def test_validate_refuses_what_run_refuses_with_the_same_message(
     assert validated == ran
     assert not validated[0]
     assert validated[1].startswith(f"error: {error}")
+
+
+@pytest.mark.parametrize(("steps", "said"), [(100_000, "stand for 100 (divide rates by 100,"), (1000, "")])
+def test_a_run_that_is_too_large_is_refused_with_a_scale_down_that_fits(capsys, steps: int, said: str) -> None:  # type: ignore[no-untyped-def]
+    # 3,600,000 steps: 36 times too many, or 3,600 times, of which little would be left.
+    with pytest.raises(SystemExit) as left:
+        cli.main(["validate", "mm1", "--set", f"limits.steps={steps}"])
+    err = " ".join(capsys.readouterr().err.split())
+    assert left.value.code == 2
+    assert said in err if said else "let one record stand" not in err
