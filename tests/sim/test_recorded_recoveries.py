@@ -19,6 +19,8 @@ import pytest
 from engine_recordings import recorded
 from scipy.optimize import minimize
 
+from models import units
+from models.engines import flink
 from models.engines.flink_restart import Heartbeats, TaskManagerDeath
 from models.engines.restart_strategies import UNLIMITED, FixedDelay
 from models.scenario.reading import scenario_from
@@ -64,7 +66,19 @@ def observed(number: int) -> tuple[float, ...]:
 # -- the closed form, to which constants are fitted
 
 
-NOMINAL = Constants(1.0, 100e6, 100e6, 40e3, 1.5)
+@cache
+def running(number: int) -> float:
+    """RUNNING of a condition by the rules alone: the median over the phases of heartbeats."""
+    kill = CONDITIONS[number][0]
+    engine = {default.path: default.value for default in flink.defaults(flink.LATEST)}
+    death = TaskManagerDeath(
+        heartbeats=Heartbeats(interval_s=kill["heartbeat_interval_s"], timeout_s=kill["heartbeat_timeout_s"]),
+        strategy=FixedDelay(delay_s=kill["restart_delay_s"], attempts=UNLIMITED),
+        noticed_s=units.parse(engine["detector.connection"], "s"),
+        overhead_s=units.parse(engine["recovery.attempt"], "s"),
+    )
+    phases = ((phase + 0.5) / PHASES * kill["heartbeat_interval_s"] for phase in range(PHASES))
+    return median(death.at_phase(phase).running_s for phase in phases)
 
 
 def reckoned(number: int, constants: Constants) -> tuple[float, float]:
@@ -75,7 +89,7 @@ def reckoned(number: int, constants: Constants) -> tuple[float, float]:
     kills = CONDITIONS[number]
     kill, own = kills[0], constants.of(kills[0])
     rate = own.restore_rate(kill)
-    first_s = predicted(number, NOMINAL)[0] + own.start_s + state_bytes(kills) / rate
+    first_s = running(number) + own.start_s + state_bytes(kills) / rate
     changed = kill["rate"] * kill["cp_interval_s"] / kill["keys"] if is_incremental(kill) else 1.0
     age_s = kill["cp_interval_s"] / 2 + changed * state_bytes(kills) / rate
     backlog = kill["rate"] * (first_s + age_s)
