@@ -167,7 +167,7 @@ class Failures:
         if host is None or not self.state.cluster.host_alive[host]:
             self.state.decide(Action.FAIL, "the driver", "it is already down", verdict=Verdict.REFUSED)
             return
-        lost = crash.lose_driver()
+        lost = [one for one in crash.lose_driver() if self.state.cluster.is_owner(one)]
         row = self._row(host, len(lost), DRIVER)
         yield clock.sleep(at_ns + to_ns(self.scenario.detector.connection_s or 0.0))
         recorder.revise("failures", row, detected_ns=clock.now_ns(), repaired_ns=clock.now_ns())
