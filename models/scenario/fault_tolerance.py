@@ -330,6 +330,11 @@ class FaultTolerance(Description):
         return (self.micro_batches or MicroBatches()) if self.method == "micro-batch" else None
 
     @property
+    def completes_checkpoints(self) -> bool:
+        """Return whether checkpoints count once all of a round are stored: with barriers, or at the end of a batch."""
+        return self.job_checkpoints is not None or self.batches is not None
+
+    @property
     def aborts_checkpoints(self) -> bool:
         """Return whether checkpoints that are under way end with a failure."""
         return self.method == "region-restart"

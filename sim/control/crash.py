@@ -51,6 +51,8 @@ class CrashCoordinator:
             instances = replicas.instances
             self.batches = MicroBatches(state, recovery.method, recoveries, instances, self._loop, self._start)
         self.checkpoints_end: Callable[[], None] | None = None  # called when tasks are lost; set where barriers are
+        if self.batches is not None:
+            self.checkpoints_end = self.batches.undo
         self.host_died: list[Callable[[int], None]] = [migrations.host_died]
         """Have successors send what former owners on a host may not have sent; each kind of plan adds its own."""
 

@@ -2,8 +2,8 @@
 
 Sources are paused. At a trigger they emit what waits, and are paused again: that is the range of the batch. After the
 time of planning the stages follow each other, each when all tasks of the one before are idle and their outputs have
-arrived. Then each partition stores its state, and sinks deliver: what they got before has waited. With the commit the
-batch is over. A trigger is a multiple of the interval; a batch that takes longer is followed at once, and without data
+arrived. Then each partition stores its state, and sinks deliver: what they got before has waited. With the commit all
+of this counts, and the batch is over. A trigger is a multiple of the interval; a batch that takes longer is followed at once, and without data
 there is none.
 
 An executor that dies takes its tasks: they are restored elsewhere, upstream sends their part of the batch again, and
@@ -34,7 +34,6 @@ from sim.draws import code_of, delay_ns
 from sim.recovery.micro_batch import MicroBatch
 
 QUERY = "the query"
-_ALL = 1 << 40  # tuples of a partition, at least
 _Answer = Generator[simpy.Event, Any, bool]
 
 
@@ -58,8 +57,8 @@ class MicroBatches:
         self._loop, self._start = loop, start
         self._stages = _stages(state.plan)
         self._last = max(self._stages)  # of the sinks
-        operators = state.plan.operators
-        self._saved = [one for one in nx.topological_sort(state.plan.dataflow) if tolerance.saves(operators[one].description)]
+        self._states = self._partitions(lambda operator: tolerance.saves(operator.description))
+        self._delivered = self._partitions(lambda operator: operator.is_sink)
         self._open = -1  # tasks of later stages are paused
         self._life = 0  # of the driver
         self._runs = 0  # batches that have begun
@@ -108,14 +107,9 @@ class MicroBatches:
                     self._bring_back()
                     if not again:
                         self._emit()
-                while not (yield from self._is_executed(life)):  # once more for each executor that is lost meanwhile
+                while not (yield from self._is_committed(life)):  # once more for each executor that is lost meanwhile
                     if life != self._life:
                         return
-                for partition in self._partitions(lambda operator: operator.is_sink):
-                    self.plane.trim(partition, _ALL)  # what was delivered is outside, and needs no copy
-                yield clock.sleep(clock.now_ns() + self._draw_ns("commit"))
-                if life != self._life:
-                    return
                 self._note_end(begun_ns)
             restarted = again = False
             due_ns = begun_ns - begun_ns % self._interval_ns + self._interval_ns
@@ -124,33 +118,30 @@ class MicroBatches:
                 if life != self._life:
                     return
 
-    def _is_executed(self, life: int) -> _Answer:
+    def _is_committed(self, life: int) -> _Answer:
         """Run all stages, store all states before the last one; return False if the driver or an executor was lost."""
         self._disturbed = False
         self._follow()
         for stage in range(self._last + 1):
-            if stage == self._last and not (yield from self._is_stored(life)):
+            if stage == self._last and not (yield from self._is_stored(self._states, life)):
                 return False
             self._open_stage(stage)
             if not (yield from self._comes_true(lambda: self._is_done(stage), life)):  # noqa: B023 - asked in this turn
                 return False
+        if not (yield from self._is_stored(self._delivered, life)):
+            return False
+        yield self.clock.sleep(self.clock.now_ns() + self._draw_ns("commit"))
+        if life != self._life or self._disturbed:
+            return False
+        self.plane.complete_checkpoints([*self._states, *self._delivered])
         return True
 
-    def _is_stored(self, life: int) -> _Answer:
-        """Store a version of each state, from the last operator to the first; return False if somebody was lost.
-
-        What an operator has stored those before it need not keep, once they have heard of it.
-        """
-        for operator in reversed(self._saved):
-            own = self._partitions(lambda one: one.index == operator)  # noqa: B023 - asked in this turn
-            self._unstored = set(own)
-            for partition in own:
-                self.plane.announce(partition)
-                self.plane.checkpoint(partition, REMOTE)
-            if not (yield from self._comes_true(lambda: not self._unstored, life)):
-                return False
-            yield self.clock.sleep(self.clock.now_ns() + self.state.plan.latency_ns + 1)  # behind the message
-        return life == self._life and not self._disturbed
+    def _is_stored(self, partitions: Sequence[int], life: int) -> _Answer:
+        """Store a version of each of these partitions; return False if the driver or an executor was lost."""
+        self._unstored = set(partitions)
+        for partition in partitions:
+            self.plane.checkpoint(partition, REMOTE)
+        return (yield from self._comes_true(lambda: not self._unstored, life))
 
     def stored(self, partition: int) -> None:
         """Note that the version of a partition is stored."""
@@ -180,6 +171,7 @@ class MicroBatches:
         )
 
     def _forget(self) -> None:
+        """Follow nothing any more."""
         if self._batch is not None:
             self.catch_ups.abandon(self._batch)
         self._batch = None
@@ -263,7 +255,12 @@ class MicroBatches:
         self._life += 1
         self._open = -1
         self._forget()
+        self.undo()
         self.method.driver_is_down = self._behind = True
+
+    def undo(self) -> None:
+        """Forget the versions of the batch, which is not committed: what is lost goes back to those before."""
+        self.plane.abort_checkpoints([*self._states, *self._delivered])
 
     def recover(self, losses: Sequence[LostPartition]) -> None:
         """Bring back what was lost, which has just been detected: inside the batch, or with the driver."""

@@ -271,7 +271,7 @@ def options(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarr
         costs.copy_bytes_per_s or 0.0,
         costs.mode == "asynchronous",
     )
-    made["aborts"], made["barriers"] = tolerance.aborts_checkpoints, tolerance.job_checkpoints is not None
+    made["aborts"], made["barriers"] = tolerance.aborts_checkpoints, tolerance.completes_checkpoints
     made["forgets_ids"] = plan.keeps_ids
     made["marks_twice"] = plan.acker is not None or (plan.replays and not plan.drops_duplicates)
     made["always_full"], made["remote_store"] = tolerance.kind == "full", tolerance.store == "remote"
@@ -301,7 +301,7 @@ def needs_more(plan: RunPlan) -> bool:
     tolerance = plan.scenario.fault_tolerance
     more = (
         tolerance.snapshots.cost
-        or tolerance.job_checkpoints is not None
+        or tolerance.completes_checkpoints
         or plan.counts_load
         or plan.bounded
         or plan.fair
