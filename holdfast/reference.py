@@ -56,12 +56,12 @@ def keys_page(kind: str) -> str:
 
 def engine_page(name: str) -> str:
     """Return what an engine brings, by version, and what of it is modelled."""
-    engine = Engine(name=name)  # type: ignore[arg-type]
-    versions, short = versions_of(name), name.capitalize()
+    engine, versions, short = Engine.model_validate({"name": name}), versions_of(name), name.capitalize()
+    like = f'{{ name = "{name}", version = "{versions[2]}" }}'
     parts = [
         f"# {short} as an engine\n",
         _WRITTEN,
-        f'With `engine = "{name}"`, or `{{ name = "{name}", version = "{versions[-2]}" }}`, a scenario has the values of '
+        f'With `engine = "{name}"`, or `{like}`, a scenario has the values of '
         f"{short} where it says nothing, and its rules in any case. `holdfast show FILE --defaults` prints those of a "
         f"file. How well it predicts recorded recoveries is [measured](../explanation/{name}-recordings.md).\n",
         "## What it brings\n",
@@ -73,12 +73,14 @@ def engine_page(name: str) -> str:
     others = [
         f"| {version} | `{one.path}` | `{_toml(one.value)}` |"
         for version in versions
-        for one in Engine(name=name, version=version).defaults  # type: ignore[arg-type]
+        for one in Engine.model_validate({"name": name, "version": version}).defaults
         if one.value != latest[one.path]
     ]
     if others:
         parts += ["\nOther versions differ in:\n\n| version | key | value |\n|---|---|---|", *others]
-    parts.append(f"\nVersions: {', '.join(versions)}. A scenario has to say `fault_tolerance.interval`: {_MISSING[name]}\n")
+    parts.append(
+        f"\nVersions: {', '.join(versions)}. A scenario has to say `fault_tolerance.interval`: {_MISSING[name]}\n"
+    )
     parts.append("## What of it is there\n\n| behaviour | | how | keys |\n|---|---|---|---|")
     for what in engine.behaviours:
         keys = ", ".join(f"`{path}`" for path in what.paths)

@@ -98,8 +98,8 @@ def engine_assumptions(scenario: Scenario) -> tuple[str, ...]:
         ),
         (
             tolerance.batches is not None,
-            "Sources emit at a trigger what has arrived, and a batch is visible once all of it is stored. An executor that "
-            "dies repeats its tasks inside the batch; with the driver the whole query starts again.",
+            "Sources emit at a trigger what has arrived, and a batch is visible once all of it is stored. Tasks of an "
+            "executor that dies are repeated inside the batch; with the driver the whole query starts again.",
         ),
         (
             scenario.may_fail and tolerance.divides_groups and not tolerance.replicates_all,

@@ -104,9 +104,7 @@ BEHAVIOURS = (
         ("fault_tolerance.micro_batches.cold",),
     ),
     Behaviour("Watermarks", Status.ABSENT, "No windows of event time, and no batches without data after a watermark."),
-    Behaviour(
-        "Other modes", Status.ABSENT, "No real-time or continuous mode, and no asynchronous progress tracking."
-    ),
+    Behaviour("Other modes", Status.ABSENT, "No real-time or continuous mode, and no asynchronous progress tracking."),
     Behaviour("Rescaling", Status.ABSENT, "The number of state partitions is that of the checkpoint."),
     Behaviour("Partitions", Status.SIMPLIFIED, "Keys are spread evenly, and not by Spark's hash."),
 )

@@ -3,8 +3,8 @@
 Sources are paused. At a trigger they emit what waits, and are paused again: that is the range of the batch. After the
 time of planning the stages follow each other, each when all tasks of the one before are idle and their outputs have
 arrived. Then each partition stores its state, and sinks deliver: what they got before has waited. With the commit all
-of this counts, and the batch is over. A trigger is a multiple of the interval; a batch that takes longer is followed at once, and without data
-there is none.
+of this counts, and the batch is over. A trigger is a multiple of the interval; a batch that takes longer is followed at
+once, and without data there is none.
 
 An executor that dies takes its tasks: they are restored elsewhere, upstream sends their part of the batch again, and
 the batch goes on from its first stage, where those that have not lost anything have nothing to do. If the driver dies
@@ -166,9 +166,7 @@ class MicroBatches:
         """Follow what sources have sent through all tasks."""
         self._forget()
         tasks = [self.cluster.partition_task[one] for one in self._partitions(lambda operator: operator.is_source)]
-        self._batch = self.catch_ups.follow(
-            [*dict.fromkeys(tasks)], self._is_ready, lambda _: self._look(), self._look
-        )
+        self._batch = self.catch_ups.follow([*dict.fromkeys(tasks)], self._is_ready, lambda _: self._look(), self._look)
 
     def _forget(self) -> None:
         """Follow nothing any more."""

@@ -304,7 +304,9 @@ def test_the_times_that_the_engine_brings_are_those_of_the_batches_before_the_ki
     steady = [kill["steady"] for kill in KILLS if kill["recording"] == "light"]
     plan_ms = median(one["trigger_ms"] - one["add_batch_ms"] - one["commit_offsets_ms"] for one in steady)
     commit_ms = median(one["commit_offsets_ms"] for one in steady)
-    brought = {one.path.rpartition(".")[2]: one.value for one in spark.defaults(spark.LATEST) if one.source[:8] == "measured"}
+    brought = {
+        one.path.rpartition(".")[2]: one.value for one in spark.defaults(spark.LATEST) if one.source[:8] == "measured"
+    }
     assert brought == {
         "plan": {"distribution": "deterministic", "value": f"{plan_ms:.0f} ms"},
         "commit": {"distribution": "deterministic", "value": f"{commit_ms:.0f} ms"},

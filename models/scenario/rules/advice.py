@@ -184,8 +184,10 @@ def _detected_s(scenario: Scenario, failure: HostFailure) -> float:
 def _of_failures(scenario: Scenario) -> Iterator[Advice]:
     """Warn of checkpoints without failures, and of failures without checkpoints."""
     fails = any(group.failures is not None for group in scenario.hosts.values())
-    fails = fails or scenario.detector.errs or any(
-        isinstance(event, (HostFailure, DriverFailure)) for event in scenario.events.values()
+    fails = (
+        fails
+        or scenario.detector.errs
+        or any(isinstance(event, (HostFailure, DriverFailure)) for event in scenario.events.values())
     )
     method = scenario.fault_tolerance.method
     batches = scenario.fault_tolerance.batches is not None  # which are no use of failures alone

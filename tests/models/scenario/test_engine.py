@@ -285,7 +285,12 @@ def test_spark_brings_its_values_where_the_file_says_nothing() -> None:
         {"engine": {"name": "spark", "version": "3.5"}},
         {"fault_tolerance": {"interval": "5 s", "kind": "full"}},
         {"hosts": {"executor": {"count": 8}}},
-        {"fault_tolerance": {"interval": "1 s", "micro_batches": {"cold": {"distribution": "exponential", "mean": "1 s"}}}},
+        {
+            "fault_tolerance": {
+                "interval": "1 s",
+                "micro_batches": {"cold": {"distribution": "exponential", "mean": "1 s"}},
+            }
+        },
     ],
     ids=str,
 )
@@ -328,7 +333,10 @@ REFUSED_BY_SPARK: dict[str, tuple[dict[str, Any], str]] = {
         "fault_tolerance.method = acker: is no method of Spark",
     ),
     "a short trigger": ({"fault_tolerance": {"interval": "1 us"}}, "must be at least 1 ms with micro-batches"),
-    "states on hosts": ({"fault_tolerance": {"interval": "1 s", "store": "nodes"}}, "which go to a checkpoint location"),
+    "states on hosts": (
+        {"fault_tolerance": {"interval": "1 s", "store": "nodes"}},
+        "which go to a checkpoint location",
+    ),
     "at most once": (
         {"fault_tolerance": {"interval": "1 s", "guarantee": "at-most-once"}},
         "cannot be had with micro-batches",

@@ -5,6 +5,7 @@ Oracles: instants by hand, both planes, guarantees in random jobs.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -31,7 +32,9 @@ def job(**changes: Any) -> dict[str, Any]:
     """A tuple each 100 ms from 100 ms on, counted by key on two executors; batches of 1 s; all instants are known."""
     return {
         "duration": "20 s",
-        "workload": {"in": {"rate": "10 /s", "arrivals": "deterministic", "keys": {"distribution": "uniform", "count": 9}}},
+        "workload": {
+            "in": {"rate": "10 /s", "arrivals": "deterministic", "keys": {"distribution": "uniform", "count": 9}}
+        },
         "operators": {
             "in": {"kind": "source"},
             "clean": {"kind": "map", "inputs": {"in": "forward"}, "service": fixed("2 ms")},
@@ -86,7 +89,7 @@ def arrivals(first_ms: int, end_ms: int) -> list[float]:
 def test_a_batch_has_what_arrived_before_its_trigger_and_is_visible_once_it_is_stored() -> None:
     found = batches(ran(job()))
     created = [sorted(one) for _, one in found]
-    steps = {round(b - a, 6) for one in created for a, b in zip(one, one[1:], strict=False)}
+    steps = {round(b - a, 6) for one in created for a, b in pairwise(one)}
     assert steps == {100.0}
     assert [len(one) for one in created[1:]] == [10] * 18
     # Ten tuples in the first stage, then ten in the second, then two states of 1 kB.
