@@ -67,8 +67,8 @@ BEHAVIOURS = (
     Behaviour(
         "State stores",
         Status.SIMPLIFIED,
-        "Each batch writes what has changed, and the outputs that are not delivered, inside the batch. There are no "
-        "snapshots beside deltas, no maintenance, no compaction, and no difference between providers but their rates.",
+        "Each batch ends with a version of each state, which has what changed. There are no snapshots beside deltas, "
+        "no maintenance, no compaction, and no difference between providers but their rates.",
         ("fault_tolerance.store", "fault_tolerance.kind", "fault_tolerance.snapshots.mode"),
     ),
     Behaviour(
@@ -94,8 +94,8 @@ BEHAVIOURS = (
     Behaviour(
         "Interrupted batch",
         Status.SIMPLIFIED,
-        "Its range is logged at the trigger, runs again first, without more, and then the backlog in one batch. "
-        "Partitions that had stored their version do not repeat it.",
+        "What was not committed runs again first, with exactly its range, and then the backlog in one batch. The range "
+        "counts as logged at the trigger, and not some 50 ms later.",
     ),
     Behaviour(
         "First batch after a start",

@@ -33,7 +33,6 @@ from sim.data_plane import REMOTE, ParcelPlane
 from sim.draws import code_of, delay_ns
 from sim.recovery.micro_batch import MicroBatch
 
-QUERY = "the query"
 _Answer = Generator[simpy.Event, Any, bool]
 
 
@@ -59,6 +58,7 @@ class MicroBatches:
         self._last = max(self._stages)  # of the sinks
         self._states = self._partitions(lambda operator: tolerance.saves(operator.description))
         self._delivered = self._partitions(lambda operator: operator.is_sink)
+        self._sources = self._partitions(lambda operator: operator.is_source)
         self._open = -1  # tasks of later stages are paused
         self._life = 0  # of the driver
         self._runs = 0  # batches that have begun
@@ -165,7 +165,7 @@ class MicroBatches:
     def _follow(self) -> None:
         """Follow what sources have sent through all tasks."""
         self._forget()
-        tasks = [self.cluster.partition_task[one] for one in self._partitions(lambda operator: operator.is_source)]
+        tasks = [self.cluster.partition_task[one] for one in self._sources]
         self._batch = self.catch_ups.follow([*dict.fromkeys(tasks)], self._is_ready, lambda _: self._look(), self._look)
 
     def _forget(self) -> None:
@@ -202,11 +202,11 @@ class MicroBatches:
 
     def _keeps_a_range(self) -> bool:
         """Return whether sources keep what no checkpoint has."""
-        return any(self.plane.receivers(one) for one in self._partitions(lambda operator: operator.is_source))
+        return any(self.plane.receivers(one) for one in self._sources)
 
     def _emit(self) -> None:
         """Let sources emit what has arrived, and no more."""
-        for partition in self._partitions(lambda operator: operator.is_source):
+        for partition in self._sources:
             task = self.cluster.partition_task[partition]
             self.plane.unpause(task)
             self.plane.pause(task, None)

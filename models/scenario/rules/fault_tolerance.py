@@ -182,6 +182,10 @@ def _of_micro_batches(scenario: Scenario) -> Iterator[InputFault]:
     if tolerance.store != "remote":
         rule = "is no place for the states of batches, which go to a checkpoint location"
         yield InputFault("fault_tolerance.store", tolerance.store, rule, 'write store = "remote"')
+    strategy = scenario.recovery.strategy
+    if strategy is not None and scenario.engine is None:
+        rule, hint = "has no part in micro-batches: who supervises the driver starts it", "write recovery.allocate"
+        yield InputFault("recovery.strategy", strategy.kind, rule, hint)
     if tolerance.guarantee == "at-most-once":
         rule = "cannot be had with micro-batches: one that was interrupted runs again"
         hint = "exactly-once and at-least-once can"
