@@ -22,9 +22,9 @@ from holdfast.cli import COMMANDS
 from holdfast.file_kinds import KINDS, described
 from holdfast.lazy_commands import functions_of
 from models import display, units
-from models.engines import flink
 from models.fleet import records as fleet_records
 from models.records.tables import HISTOGRAM_TABLES, TABLES, RunRecords, table
+from models.scenario.engine import ENGINE_TABLES, Engine, versions_of
 from models.scenario.file_keys import dimension_of, entry_of, fields_of, models_in, options, tag_of_model
 from models.schema_types import meanings
 from scenarios.runs.store import DERIVED, OF_HISTOGRAMS, RAW, STORED, write_run
@@ -34,14 +34,18 @@ _WRITTEN = "This page is written by `python -m holdfast.reference`; change the c
 WRITTEN_BY_HAND = frozenset({"data-plane.md", "glossary.md", "report.md", "simulator.md"})
 """Pages beside the generated ones, which `write` leaves alone."""
 _WHOLE = "The file"
+_MISSING = {
+    "flink": "Flink has no default for it.",
+    "spark": "Spark runs batches back to back where no trigger is set.",
+}
 _KINDS = {int: "whole number", float: "number", str: "text", bool: "true or false"}
 
 
 def pages() -> dict[str, str]:
     """Return file name -> text of every generated page."""
     keys = {f"{kind}.md": keys_page(kind) for kind in KINDS}
-    others = {"api.md": api_page(), "cli.md": cli_page(), "flink.md": flink_page(), "records.md": records_page()}
-    return keys | others
+    engines = {f"{name}.md": engine_page(name) for name in ENGINE_TABLES}
+    return keys | engines | {"api.md": api_page(), "cli.md": cli_page(), "records.md": records_page()}
 
 
 def keys_page(kind: str) -> str:
@@ -50,32 +54,35 @@ def keys_page(kind: str) -> str:
     return text if kind != "fleet" else f"{text}\n{_tables_of_fleet()}"
 
 
-def flink_page() -> str:
-    """Return what `engine = "flink"` brings, by version, and what of Flink is modelled."""
-    versions = get_args(flink.Version)
+def engine_page(name: str) -> str:
+    """Return what an engine brings, by version, and what of it is modelled."""
+    engine, versions, short = Engine.model_validate({"name": name}), versions_of(name), name.capitalize()
+    like = f'{{ name = "{name}", version = "{versions[2]}" }}'
     parts = [
-        "# Flink as an engine\n",
+        f"# {short} as an engine\n",
         _WRITTEN,
-        'With `engine = "flink"`, or `{ name = "flink", version = "1.20" }`, a scenario has the values of Flink where '
-        "it says nothing, and its rules in any case. `holdfast show FILE --defaults` prints those of a file. How well "
-        "it predicts recorded recoveries is [measured](../explanation/flink-recordings.md).\n",
+        f'With `engine = "{name}"`, or `{like}`, a scenario has the values of '
+        f"{short} where it says nothing, and its rules in any case. `holdfast show FILE --defaults` prints those of a "
+        f"file. How well it predicts recorded recoveries is [measured](../explanation/{name}-recordings.md).\n",
         "## What it brings\n",
-        "| key | value | option of Flink | source |\n|---|---|---|---|",
+        f"| key | value | option of {short} | source |\n|---|---|---|---|",
     ]
-    for one in flink.defaults(flink.LATEST):
+    for one in engine.defaults:
         parts.append(f"| `{one.path}` | `{_toml(one.value)}` | {_code(one.option)} | {one.source} |")
-    parts.append("\nOther versions differ in:\n\n| version | key | value |\n|---|---|---|")
-    latest = {one.path: one.value for one in flink.defaults(flink.LATEST)}
-    for version in versions:
-        for one in flink.defaults(version):
-            if one.value != latest[one.path]:
-                parts.append(f"| {version} | `{one.path}` | `{_toml(one.value)}` |")
-    listed = ", ".join(versions)
+    latest = {one.path: one.value for one in engine.defaults}
+    others = [
+        f"| {version} | `{one.path}` | `{_toml(one.value)}` |"
+        for version in versions
+        for one in Engine.model_validate({"name": name, "version": version}).defaults
+        if one.value != latest[one.path]
+    ]
+    if others:
+        parts += ["\nOther versions differ in:\n\n| version | key | value |\n|---|---|---|", *others]
     parts.append(
-        f"\nVersions: {listed}. A scenario has to say `fault_tolerance.interval`: Flink has no default for it.\n"
+        f"\nVersions: {', '.join(versions)}. A scenario has to say `fault_tolerance.interval`: {_MISSING[name]}\n"
     )
     parts.append("## What of it is there\n\n| behaviour | | how | keys |\n|---|---|---|---|")
-    for what in flink.BEHAVIOURS:
+    for what in engine.behaviours:
         keys = ", ".join(f"`{path}`" for path in what.paths)
         parts.append(f"| {what.name} | {what.status.value} | {what.text} | {keys} |")
     return "\n".join(parts) + "\n"
@@ -219,6 +226,8 @@ def _default_text(field: FieldInfo) -> str:
     """Return the default of a key as a scenario file would write it."""
     if field.is_required():
         return "(required)"
+    if field.default_factory_takes_validated_data:  # the version of an engine
+        return "the newest"
     value = field.get_default(call_default_factory=True)
     if value is None or value is PydanticUndefined or value == {}:
         return "none"

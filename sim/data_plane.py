@@ -113,7 +113,7 @@ class Listener(Protocol):
         """Note the same for a barrier that has come over all its channels."""
 
     def stored(self, partition: int) -> None:
-        """Note that the announced checkpoint of this partition, or with barriers any, is stored."""
+        """Note that the announced checkpoint of this partition, or with barriers or batches any, is stored."""
 
     def checkpoint_host(self, partition: int) -> int:
         """Return a checkpoint host, or NO_HOST, for this partition, whose planned one cannot take the checkpoint."""
@@ -233,14 +233,14 @@ class CheckpointPlane(Plane, Protocol):
         """Take a checkpoint of the partition now, for a live host that is not its own, or REMOTE; whether it was taken.
 
         Not of a partition that is not live or whose last one is not stored yet, of a source or a sink. With barriers
-        (`FaultTolerance.barriers`) it is not stored before it is complete (`complete_checkpoints`), holds no outputs,
-        and a sink notes what it has delivered.
+        or batches (`FaultTolerance.completes_checkpoints`) it is not stored before it is complete
+        (`complete_checkpoints`), holds no outputs, and a sink notes what it has delivered.
         """
 
     def complete_checkpoints(self, partitions: Collection[int]) -> None:
         """Let the checkpoints of these partitions count that have come to the store; upstream forgets what they cover.
 
-        In a run with barriers. `Listener.stored` is called for each of them when it has come.
+        In a run with barriers or batches. `Listener.stored` is called for each of them when it has come.
         """
 
     def plan_checkpoint_host(self, partition: int, host: int) -> None:

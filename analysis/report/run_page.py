@@ -35,7 +35,7 @@ from analysis.runs.run_summary import RunSummary
 from models import display
 from models.records.tables import RunRecords
 from models.scenario.engine import Engine
-from models.scenario.events import ADJUSTMENT, HostFailure, Migrate, Rebalance, Rescale
+from models.scenario.events import ADJUSTMENT, DriverFailure, HostFailure, Migrate, Rebalance, Rescale
 from models.scenario.fault_tolerance import Detector
 from models.scenario.inputs import RunInputs
 from models.scenario.scenario import Scenario
@@ -97,12 +97,18 @@ def engine_assumptions(scenario: Scenario) -> tuple[str, ...]:
             "slot; each key group or task comes back with its own newest checkpoint.",
         ),
         (
+            tolerance.batches is not None,
+            "Sources emit at a trigger what has arrived, and a batch is visible once all of it is stored. Tasks of an "
+            "executor that dies are repeated inside the batch; with the driver the whole query starts again.",
+        ),
+        (
             scenario.may_fail and tolerance.divides_groups and not tolerance.replicates_all,
             "Key groups of a dead host are divided among the live hosts, the one with the fewest key groups and tasks "
             "first; nothing moves back afterwards.",
         ),
         (
-            scenario.may_fail and not (tolerance.divides_groups or tolerance.method == "region-restart"),
+            scenario.may_fail
+            and not (tolerance.divides_groups or tolerance.method in ("region-restart", "micro-batch")),
             "A key group of a dead host resumes on the host that holds its checkpoint, else on the live host with the "
             "fewest key groups and tasks; nothing moves back afterwards.",
         ),
@@ -226,7 +232,7 @@ def question(scenario: Scenario) -> str:
 
     The most specific question wins: failures, then moves and elasticity, then the load alone.
     """
-    crashes = [event for event in scenario.events.values() if isinstance(event, HostFailure)]
+    crashes = [event for event in scenario.events.values() if isinstance(event, (HostFailure, DriverFailure))]
     migrations = [event for event in scenario.events.values() if isinstance(event, (Migrate, Rescale))]
     if not crashes and scenario.migrates:
         protocols = dict.fromkeys(scenario.protocol_of(event) for event in migrations)
@@ -244,10 +250,13 @@ def question(scenario: Scenario) -> str:
         return "How long do tuples take, and how busy is each operator?"
     if len(crashes) > _MOST_CRASHES:
         return f"What happens if hosts die ({len(crashes):,} failures)?"
-    hosts = ", ".join(
-        f"{event.host} {'at' if event.delay is None else 'after'} {display.instant(event.at_s, 6)}" for event in crashes
+    dying = ", ".join(
+        f"{'the driver' if isinstance(event, DriverFailure) else event.host} "
+        f"{'at' if event.delay is None else 'after'} {display.instant(event.at_s, 6)}"
+        for event in crashes
     )
-    return f"What happens if a host dies ({hosts})?"
+    who = "the driver" if all(isinstance(event, DriverFailure) for event in crashes) else "a host"
+    return f"What happens if {who} dies ({dying})?"
 
 
 def _facts(scenario: Scenario) -> tuple[Fact, ...]:

@@ -91,7 +91,7 @@ def _recovery(one: RunRecords, host: int, failed: int, failure: _Table, rows: _T
         by_phase["replay"],
         by_phase["catch_up"],
         None if total is None else seconds(total),
-        cause="suspicion" if (failure["cause"] == "suspicion").all() else "crash",
+        cause=_cause(failure["cause"]),
         key_groups=int(failure["lost_partitions"].sum()),
         replayed=int(rows["replayed"].sum()),
         bytes=int(rows["bytes"].sum()),
@@ -111,6 +111,12 @@ def _first_output_s(one: RunRecords, failed: int, restored: np.ndarray) -> float
     rows = one.tables["deliveries"]
     at = rows["delivered_ns"][(rows["created_ns"] >= failed) & (rows["delivered_ns"] >= back.min())]
     return seconds(int(at.min()) - failed) if at.size else None
+
+
+def _cause(causes: np.ndarray) -> str:
+    """Return the cause of failures of one host at one instant: a crash, unless all have the same other one."""
+    (cause, *others) = np.unique(causes).tolist()
+    return "crash" if others else str(cause)
 
 
 def _last(instants: np.ndarray) -> int | None:

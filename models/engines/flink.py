@@ -14,6 +14,7 @@ from models.engines.restart_strategies import UNLIMITED
 
 Version = Literal["1.18", "1.19", "1.20", "2.0", "2.1", "2.2", "2.3"]
 LATEST: Version = "2.3"
+TITLE = "Apache Flink"
 
 _MEASURED = "measured, Flink 2.3"
 

@@ -13,7 +13,7 @@ class Action(StrEnum):
     """Kinds of decisions; the comment says on which subject, and what origin and target are."""
 
     RESTORE = "restore"  # a partition, on a host
-    RESTART = "restart"  # the job, or what was on a host
+    RESTART = "restart"  # the job, what was on a host, or a batch
     LOSE_STATE = "lose state"  # of a partition, for good
     FAIL = "fail"  # a host
     FENCE = "fence"  # a host
@@ -60,6 +60,7 @@ class Decision(NamedTuple):
 _SENTENCES = {
     (Action.RESTORE, Verdict.DONE): "{subject} resumes on {target}",
     (Action.RESTORE, Verdict.REFUSED): "{subject} stays down",
+    (Action.RESTART, Verdict.DONE): "{subject} is started again",
     (Action.RESTART, Verdict.REFUSED): "{subject} is not restarted",
     (Action.LOSE_STATE, Verdict.DONE): "state of {subject} is lost",
     (Action.FAIL, Verdict.REFUSED): "failure of {subject} ignored",

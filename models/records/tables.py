@@ -151,7 +151,12 @@ TABLES: dict[str, tuple[Column, ...]] = {
         _time("repaired_ns", "the host was back, -1 if not"),
         Column("lost_partitions", "int64", "", "key groups and tasks that were on it"),
         _time("caught_up_ns", "every task from the recovered ones down to the sinks has caught up, -1 if not"),
-        Column("cause", "str", "", "crash | suspicion (it lived, was silent for too long, and was fenced)"),
+        Column(
+            "cause",
+            "str",
+            "",
+            "crash | suspicion (it lived, was silent for too long, and was fenced) | driver (it died, its host lives)",
+        ),
     ),
     "recoveries": (
         _HOST,

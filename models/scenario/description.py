@@ -11,6 +11,7 @@ from models.scenario.engine import Engine, as_engine
 from models.scenario.events import (
     ADJUSTMENT,
     WITHOUT_CHECKPOINTS,
+    DriverFailure,
     Elasticity,
     Event,
     FailureReplay,
@@ -123,8 +124,8 @@ class ScenarioDescription(Description):
     @property
     def keeps_ids(self) -> bool:
         """Return whether tuples have ids: a tuple can come twice, or be lost."""
-        acked = self.fault_tolerance.acking is not None
-        return self.may_fail or self.migrates or self.has_replicas or self.rebalances or acked
+        by_method = self.fault_tolerance.acking is not None or self.fault_tolerance.batches is not None
+        return self.may_fail or self.migrates or self.has_replicas or self.rebalances or by_method
 
     @property
     def has_replicas(self) -> bool:
@@ -140,6 +141,7 @@ class ScenarioDescription(Description):
 
     @property
     def may_fail(self) -> bool:
-        """Return whether a host can die in the run, or be suspected."""
-        named = self.failures is not None or any(isinstance(event, HostFailure) for event in self.events.values())
+        """Return whether a host or the driver can die in the run, or a host be suspected."""
+        deaths = (HostFailure, DriverFailure)
+        named = self.failures is not None or any(isinstance(event, deaths) for event in self.events.values())
         return named or self.detector.errs or any(group.failures is not None for group in self.hosts.values())

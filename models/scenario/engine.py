@@ -3,54 +3,80 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from types import MappingProxyType, ModuleType
+from typing import Any, Literal, get_args
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, ValidationError, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
-from models.engines import flink
+from models.engines import flink, spark
 from models.engines.behaviours import Behaviour, EngineDefault, Milestone
 from models.scenario.file_keys import entry_of, fields_of, models_in
 from models.schema_types import Description
 
 _SAYS_NOTHING = {"method": "round-robin"}  # of `placement`: there is no other
-_LATER = ("spark", "kafka-streams", "storm")
+_LATER = ("kafka-streams", "storm")
+ENGINE_TABLES: Mapping[str, ModuleType] = MappingProxyType({"flink": flink, "spark": spark})
+
+
+def versions_of(name: str) -> tuple[str, ...]:
+    """Return the versions of an engine that are known, oldest first."""
+    return get_args(ENGINE_TABLES[name].Version)
+
+
+def _latest(name: str | None) -> Any:
+    return None if name is None else ENGINE_TABLES[name].LATEST
 
 
 class Engine(Description):
     """An engine and its version; its name alone means the newest version that is known."""
 
-    name: Literal["flink"]
+    name: Literal["flink", "spark"]
     """Engine."""
-    version: flink.Version = flink.LATEST
-    """Version whose values hold where the file says nothing."""
+    version: flink.Version | spark.Version = Field(default_factory=lambda data: _latest(data.get("name")))
+    """Version whose values hold where the file says nothing; without it the newest that is known."""
+
+    @field_validator("version", mode="before")
+    @classmethod
+    def _of_engine(cls, value: object, info: ValidationInfo) -> object:
+        """Return the version; refuses those of another engine."""
+        name = info.data.get("name")
+        if name is not None and value not in versions_of(name):  # another name is refused already
+            rule = f"must be {', '.join(versions_of(name)[:-1])} or {versions_of(name)[-1]}"
+            raise PydanticCustomError("range", "{rule}", {"rule": rule, "hint": ""})
+        return value
 
     @property
     def title(self) -> str:
         """Return the name that people know."""
-        return f"Apache Flink {self.version}"
+        return f"{ENGINE_TABLES[self.name].TITLE} {self.version}"
 
     @property
     def defaults(self) -> tuple[EngineDefault, ...]:
         """Return the values that hold where the file says nothing."""
-        return tuple(flink.defaults(self.version))
+        return tuple(ENGINE_TABLES[self.name].defaults(self.version))
 
     @property
     def behaviours(self) -> tuple[Behaviour, ...]:
         """Return what of the engine is modelled, simplified or absent."""
-        return flink.BEHAVIOURS
+        found: tuple[Behaviour, ...] = ENGINE_TABLES[self.name].BEHAVIOURS
+        return found
 
     @property
     def milestones(self) -> tuple[Milestone, ...]:
         """Return the engine's words for instants of a recovery, in their order."""
-        return flink.MILESTONES
+        found: tuple[Milestone, ...] = ENGINE_TABLES[self.name].MILESTONES
+        return found
 
 
 def as_engine(value: object) -> object:
-    """Return the name of an engine as its table; refuses those that are not simulated yet by name."""
+    """Return the name of an engine as its table; refuses those that are not simulated yet, or not known, by name."""
     table = {"name": value} if isinstance(value, str) else value
-    if isinstance(table, Mapping) and table.get("name") in _LATER:
-        rule = f"{table['name']} is not simulated yet: flink is"
+    named = table.get("name") if isinstance(table, Mapping) else None
+    if isinstance(named, str) and named not in (*ENGINE_TABLES, *_LATER):
+        raise PydanticCustomError("range", "{rule}", {"rule": f"must be {' or '.join(ENGINE_TABLES)}", "hint": ""})
+    if isinstance(table, Mapping) and named in _LATER:
+        rule = f"{named} is not simulated yet: {' and '.join(ENGINE_TABLES)} are"
         hint = "leave the key out for a generic system whose behaviours are keys of their own"
         raise PydanticCustomError("range", "{rule}", {"rule": rule, "hint": hint})
     if isinstance(table, Mapping) and isinstance(table.get("version"), (int, float)):
@@ -65,11 +91,12 @@ def engine_of(raw: Mapping[str, Any]) -> Engine | None:
     if isinstance(given, Engine):
         return given
     table = {"name": given} if isinstance(given, str) else given
-    known = isinstance(table, Mapping) and table.get("name") == "flink" and set(table) <= {"name", "version"}
-    if not known or not isinstance(table, Mapping):
+    if not isinstance(table, Mapping) or not set(table) <= {"name", "version"}:
         return None
-    version = table.get("version", flink.LATEST)
-    return Engine(name="flink", version=version) if version in flink.Version.__args__ else None  # type: ignore[attr-defined]
+    try:
+        return Engine.model_validate(table)
+    except ValidationError:
+        return None
 
 
 def with_defaults(
@@ -112,7 +139,7 @@ def _completed(table: Any, path: list[str], value: Any, model: Any, here: str, f
     if not rest:
         own = table[given]
         # A part of a table that the engine brings as a whole is told apart by its kind.
-        partly = isinstance(value, dict) and isinstance(own, Mapping) and "kind" not in own
+        partly = isinstance(value, dict) and "kind" in value and isinstance(own, Mapping) and "kind" not in own
         return {**table, given: {**value, **own}} if partly else table
     inner = entry_of(field.annotation) if rest[0] == "*" else models_in(field.annotation)[0]
     below = _completed(table[given] if given is not None else {}, rest, value, inner, f"{here}{key}.", filled)

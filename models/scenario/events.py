@@ -41,6 +41,17 @@ class HostFailure(Description):
     heartbeat is refused."""
 
 
+class DriverFailure(Description):
+    """The driver dies, and with it all executors; their hosts live. For the method `micro-batch`."""
+
+    kind: Literal["driver-failure"] = "driver-failure"
+    at_s: Seconds = Field(alias="at")
+    """When."""
+    delay: TimeDistribution | None = None
+    """Time after `at` at which it dies, drawn for each replication, so that failures fall at other phases of batches;
+    without it none."""
+
+
 class FailureReplay(Description):
     """Hosts die and come back as a failure log says, beside what `events` and host groups say."""
 
@@ -102,7 +113,7 @@ class Rebalance(Description):
     """Time that the rebalance command takes; tasks are killed at its end."""
 
 
-Event = Annotated[HostFailure | Migrate | Rescale | Rebalance, Field(discriminator="kind")]
+Event = Annotated[HostFailure | DriverFailure | Migrate | Rescale | Rebalance, Field(discriminator="kind")]
 
 
 class Elasticity(Description):

@@ -222,6 +222,23 @@ class Barriers(Description):
     """Time after which a checkpoint that is not complete is given up."""
 
 
+class MicroBatches(Description):
+    """How batches run: sources emit what has arrived at a trigger, and all of it is stored before the next one.
+
+    The driver plans a batch and says when it is done. It runs on the host of the first task, and is started again by
+    whoever supervises it. `fault_tolerance.interval` is the time between two triggers: a batch that takes longer is
+    followed at once.
+    """
+
+    plan: TimeDistribution | None = None
+    """Time from a trigger until tasks begin: offsets are asked for and logged, the query is planned; without it none.
+    """
+    commit: TimeDistribution | None = None
+    """Time from the last output of a batch until it is in the commit log, and the next may begin; without it none."""
+    cold: TimeDistribution | None = None
+    """Time added to `plan` of the first batch after a restart of the driver, whose code is cold; without it none."""
+
+
 class FaultTolerance(Description):
     """Checkpoints with upstream backup, acks that trim it, an acker, or another method that the schema knows."""
 
@@ -230,6 +247,7 @@ class FaultTolerance(Description):
         "checkpoint",
         "synchronous-checkpoints",
         "region-restart",
+        "micro-batch",
         "state-management",
         "elastic-upstream-backup",
         "acker",
@@ -240,12 +258,15 @@ class FaultTolerance(Description):
     """How state survives a failure. `checkpoint`: each lost key group or task is restored where its checkpoint is;
     `state-management`: lost key groups are divided among the hosts; `synchronous-checkpoints`: the whole job is rolled
     back; `region-restart`: as in Flink, all tasks that are connected to a lost one are, and as many start again;
+    `micro-batch`: as in Spark, what has arrived is processed as a batch, and each batch ends with a checkpoint;
     `elastic-upstream-backup`: as `state-management`, with acks that trim; `upstream-backup`: without checkpoints,
     upstream sends the last time again; `source-backup`: the sources do, and all in between is started anew;
     `active-replication`: without checkpoints, all between sources and sinks is processed on a second host, too;
     `acker`: sources emit again what was not processed."""
     acker: Acker | None = None
     """How roots are followed and fail, with the method `acker`; without it as in the defaults."""
+    micro_batches: MicroBatches | None = None
+    """How batches run, with the method `micro-batch`; without it as in the defaults."""
     history: History | None = None
     """What is kept with the methods `upstream-backup` and `source-backup`; without it as in the defaults."""
     snapshots: Snapshots = Snapshots()
@@ -255,7 +276,7 @@ class FaultTolerance(Description):
     trimming: Trimming | None = None
     """How outputs are trimmed, with the method `elastic-upstream-backup`; without it as in the defaults."""
     interval_s: PositiveSeconds = Field(default=5.0, alias="interval")
-    """Time between two checkpoints."""
+    """Time between two checkpoints; with the method `micro-batch` between two triggers of batches."""
     barriers: Barriers | None = None
     """How barriers make the checkpoints of tasks one of the job, with the method `region-restart`; without it each task
     takes its own at the same instant, and goes back to its own newest one. Where the guarantee is at-least-once nothing
@@ -290,7 +311,7 @@ class FaultTolerance(Description):
     @property
     def takes_checkpoints(self) -> bool:
         """Return whether tasks take periodic checkpoints."""
-        methods = ("checkpoint", "synchronous-checkpoints", "region-restart", "state-management")
+        methods = ("checkpoint", "synchronous-checkpoints", "region-restart", "micro-batch", "state-management")
         return self.method in methods or self.trims_by_acks
 
     @property
@@ -302,6 +323,16 @@ class FaultTolerance(Description):
     def job_checkpoints(self) -> Barriers | None:
         """Return how barriers take checkpoints of the whole job, or None where tasks take their own, or none are."""
         return self.barriers if self.takes_checkpoints else None
+
+    @property
+    def batches(self) -> MicroBatches | None:
+        """Return how batches run, or None with another method."""
+        return (self.micro_batches or MicroBatches()) if self.method == "micro-batch" else None
+
+    @property
+    def completes_checkpoints(self) -> bool:
+        """Return whether checkpoints count once all of a round are stored: with barriers, or at the end of a batch."""
+        return self.job_checkpoints is not None or self.batches is not None
 
     @property
     def aborts_checkpoints(self) -> bool:

@@ -37,6 +37,7 @@ STORED = (
     "cpu",
     "links",
     "checkpoints",
+    "job_checkpoints",
     "failures",
     "recoveries",
     "outages",

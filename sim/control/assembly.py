@@ -154,6 +154,8 @@ class Control:
         tolerance = self.plan.scenario.fault_tolerance
         if tolerance.job_checkpoints is not None:
             self.barriers.start()
+        elif self.managed and self.crash.batches is not None:
+            self.crash.batches.start()
         elif tolerance.takes_checkpoints:
             self._start_checkpoints()
         if self.plan.history and isinstance(self.plane, TrimmingPlane):
@@ -215,6 +217,8 @@ class Control:
     def stored(self, partition: int) -> None:
         self.coordinator.runtime.stored(partition)
         self.barriers.stored(partition)
+        if self.crash.batches is not None:
+            self.crash.batches.stored(partition)
 
     def checkpoint_host(self, partition: int) -> int:
         return self.checkpoint_hosts.choose(partition)

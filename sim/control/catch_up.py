@@ -56,6 +56,11 @@ class CatchUp:
         """Return the tasks that have not caught up."""
         return [task for tasks in self._left.values() for task in tasks]
 
+    def stop(self) -> None:
+        """Wait for no task any more; checks that are set find nothing."""
+        for tasks in self._left.values():
+            tasks.clear()
+
     def check(self, task: int) -> None:
         """Check whether the task, at which something ended, has caught up.
 
@@ -162,7 +167,7 @@ class CatchUps:
         ready: Callable[[int], bool],
         caught_up: Callable[[int], None],
         finished: Callable[[], None],
-    ) -> None:
+    ) -> CatchUp:
         """Note when these tasks catch up, and when the last task downstream of them does; see `CatchUp`."""
 
         def over() -> None:
@@ -172,6 +177,14 @@ class CatchUps:
         catch_up = CatchUp(self.state, tasks, ready, caught_up, over, self._watch)
         self._open.append(catch_up)
         self._watch()
+        return catch_up
+
+    def abandon(self, catch_up: CatchUp) -> None:
+        """Follow these tasks no more; nothing happens if all have caught up."""
+        if catch_up in self._open:
+            self._open.remove(catch_up)
+            catch_up.stop()
+            self._watch()
 
     def _watch(self) -> None:
         """Ask the plane for the tasks that any outage waits for."""

@@ -14,6 +14,7 @@ from sim.clock import Process
 from sim.control.catch_up import CatchUps
 from sim.control.cluster import LostPartition
 from sim.control.instances import Outages
+from sim.control.micro_batches import MicroBatches
 from sim.control.recoveries import PartitionRecovery, Recoveries
 from sim.control.recovery import Recovery
 from sim.control.region_restarts import RegionRestarts
@@ -22,6 +23,7 @@ from sim.control.restart_loop import JOB, RestartLoop
 from sim.control.run_state import StateOn
 from sim.data_plane import ParcelPlane
 from sim.migration.moves import Migrations
+from sim.recovery.micro_batch import MicroBatch
 from sim.recovery.region_restart import RegionRestart
 
 
@@ -44,7 +46,13 @@ class CrashCoordinator:
         self._regions = None
         if isinstance(recovery.method, RegionRestart):
             self._regions = RegionRestarts(state, recovery.method, recoveries, self._loop, self._start, self._kill_all)
+        self.batches = None
+        if isinstance(recovery.method, MicroBatch):
+            instances = replicas.instances
+            self.batches = MicroBatches(state, recovery.method, recoveries, instances, self._loop, self._start)
         self.checkpoints_end: Callable[[], None] | None = None  # called when tasks are lost; set where barriers are
+        if self.batches is not None:
+            self.checkpoints_end = self.batches.undo
         self.host_died: list[Callable[[int], None]] = [migrations.host_died]
         """Have successors send what former owners on a host may not have sent; each kind of plan adds its own."""
 
@@ -57,6 +65,8 @@ class CrashCoordinator:
         """
         # Control still trusts the host and what it has, checkpoints included: note that while it is there.
         lost = self.state.view.died(host, self._checkpoints_on(host))
+        if self.batches is not None and self.batches.driver == host:
+            self.batches.dies()
         # The host is dead before the plane drops what it had: nothing that ends there may start anything else.
         self.cluster.host_alive[host] = False
         self.lose_what_is_there(host)
@@ -72,6 +82,14 @@ class CrashCoordinator:
         # The plane drops task by task, as the cluster still lists them.
         self.state.plane.crash(host)
         self.cluster.lose_tasks(host)
+
+    def lose_driver(self) -> list[int]:
+        """Lose all tasks with the driver, whose host lives; return the partitions."""
+        assert self.batches is not None
+        lost = [one for one, live in enumerate(self.cluster.partition_live) if live]
+        self.batches.dies()
+        self._kill_all()
+        return lost
 
     def lose_once_more(self, host: int) -> None:
         """Lose what was sent to a host that is dead, which nobody has detected."""
@@ -155,6 +173,8 @@ class CrashCoordinator:
         losses = [loss for loss in losses if self._is_lost(loss)]
         if self._regions is not None:
             self._regions.add(losses)
+        elif self.batches is not None:
+            self.batches.recover(losses)
         elif self._takes_time and losses:
             self.catch_ups.redirect(successors)
             if taken or returns:
@@ -249,6 +269,8 @@ class CrashCoordinator:
         """Recover the partitions for which no host was alive, where one is now."""
         if self._regions is not None:
             self._regions.go_on()
+            return
+        if self.batches is not None and self.batches.go_on():
             return
         self.recover(self.recovery.take_orphans())
 

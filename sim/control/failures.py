@@ -15,11 +15,11 @@ from models import display
 from models.records.decisions import Action, Verdict
 from models.records.tables import NEVER
 from models.scenario.cluster import ExponentialFailures, ScheduledFailures
-from models.scenario.events import HostFailure
+from models.scenario.events import DriverFailure, HostFailure
 from models.scenario.fault_tolerance import Detector
 from models.units import to_ns
 from sim.clock import Process
-from sim.control.cluster import RunPlan
+from sim.control.cluster import LostPartition, RunPlan
 from sim.control.crash import CrashCoordinator
 from sim.control.run_state import StateOn
 from sim.data_plane import Plane
@@ -101,11 +101,11 @@ class Silence:
         return int(heard[silent[0]]) + self._beats.timeout_ns if silent.size else None
 
 
-CRASH, SUSPICION = "crash", "suspicion"
+CRASH, SUSPICION, DRIVER = "crash", "suspicion", "driver"
 
 
-def instant_ns(plan: RunPlan, name: str, event: HostFailure) -> int:
-    """Return when the host of an event of this name dies in the replication."""
+def instant_ns(plan: RunPlan, name: str, event: HostFailure | DriverFailure) -> int:
+    """Return when the host, or the driver, of an event of this name dies in the replication."""
     if event.delay is None:
         return to_ns(event.at_s)
     code = code_of(plan.scenario.seed, plan.replication, "event", name)
@@ -139,6 +139,8 @@ class Failures:
         for name, event in self.scenario.events.items():
             if isinstance(event, HostFailure):
                 clock.process(self._event(event, instant_ns(plan, name, event)))
+            elif isinstance(event, DriverFailure):
+                clock.process(self._driver(instant_ns(plan, name, event)))
         for host, group in enumerate(plan.host_groups):
             law = group.failures
             if isinstance(law, ExponentialFailures):
@@ -156,6 +158,20 @@ class Failures:
         yield self.state.clock.sleep(at_ns)
         host = self.state.plan.host_names.index(failure.host)
         self.fail(host, None if failure.repair_s is None else to_ns(failure.repair_s), failure.silent)
+
+    def _driver(self, at_ns: int) -> Process:
+        """Kill the driver as an event of the scenario says; who supervises it notices when a connection breaks."""
+        clock, crash, recorder = self.state.clock, self.crash, self.state.recorder
+        yield clock.sleep(at_ns)
+        host = crash.batches.driver if crash.batches is not None else None
+        if host is None or not self.state.cluster.host_alive[host]:
+            self.state.decide(Action.FAIL, "the driver", "it is already down", verdict=Verdict.REFUSED)
+            return
+        lost = [one for one in crash.lose_driver() if self.state.cluster.is_owner(one)]
+        row = self._row(host, len(lost), DRIVER)
+        yield clock.sleep(at_ns + to_ns(self.scenario.detector.connection_s or 0.0))
+        recorder.revise("failures", row, detected_ns=clock.now_ns(), repaired_ns=clock.now_ns())
+        crash.recover([LostPartition(partition, host, at_ns, row) for partition in lost])
 
     def _scheduled(self, host: int, law: ScheduledFailures) -> Process:
         """Fail one host at given times."""

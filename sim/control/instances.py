@@ -47,7 +47,7 @@ class Instances:
     def __init__(self, state: StateOn[InstancePlane], outages: Outages) -> None:
         self.state, self.cluster, self._outages = state, state.cluster, outages
         self._routes: dict[tuple[int, int], tuple[int, ...]] = {}  # (task, group) -> instances
-        self.task_added: Callable[[int], None] = lambda _: None  # called for each new task
+        self.task_added: list[Callable[[int], None]] = []  # called for each new task
 
     def upstream(self, group: int) -> set[int]:
         """Return the operators that send to the group."""
@@ -66,7 +66,8 @@ class Instances:
         """Start a new, empty task of the operator on that host."""
         task = self.cluster.new_task(operator, host)
         self.state.plane.add_task(task)
-        self.task_added(task)
+        for told in self.task_added:
+            told(task)
         return task
 
     def add(self, group: int, task: int) -> int:

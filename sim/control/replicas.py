@@ -69,7 +69,7 @@ class Replicas:
         self._first_host = [self.cluster.task_host[task] for task in self.cluster.partition_task]
         self._standing: dict[int, Replica] = {}  # group -> its replica that is in step
         self.all: list[Replica] = []
-        instances.task_added = self.task_added
+        instances.task_added.append(self.task_added)
 
     # -- from the start
 

@@ -196,6 +196,10 @@ OF_RUN: tuple[Row[RunPlan], ...] = (
     Row(lambda _, plan: _when(plan.trimming is not None, "acks trim outputs"), (TrimmingPlane,)),
     Row(lambda _, plan: _when(plan.history is not None, "outputs are kept for a time"), (TrimmingPlane,)),
     Row(_has_an_acker, (AckerPlane,)),
+    Row(
+        lambda _, plan: _when(plan.scenario.fault_tolerance.batches is not None, "it runs in micro-batches"),
+        (InstancePlane, ActionPlane),
+    ),
     # Events are failures of hosts, moves of key groups, and rescalings, which are moves.
     Row(_has_events, (InstancePlane, ActionPlane), at_times=True),
     Row(_hosts_may_fail, (InstancePlane, ActionPlane), at_times=True),

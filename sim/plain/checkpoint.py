@@ -78,9 +78,9 @@ class CheckpointCoordinator:
             or partition.checkpoint is None
             or partition.checkpoint.host != checkpoint_host
         )
-        # With barriers all that was sent before the snapshot is in those of the receivers.
+        # With barriers and batches all that was sent before the snapshot is in those of the receivers.
         safe = self.plane.trimming is None or self.plane.trimming.safe
-        outputs = safe and self.description.job_checkpoints is None
+        outputs = safe and not self.description.completes_checkpoints
         size = (
             partition.state_bytes() + (partition.kept_bytes() if outputs else 0)
             if full
@@ -173,7 +173,7 @@ class CheckpointCoordinator:
             return  # it never left the owner
         if transfer.incarnation != partition.incarnation:
             return  # of an earlier incarnation: it would trim tuples that the new state does not contain
-        if self.description.job_checkpoints is not None:
+        if self.description.completes_checkpoints:
             partition.arrived = checkpoint
             self._note_row(transfer.row)
             self.plane.note_stored(partition)

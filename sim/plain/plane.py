@@ -261,9 +261,9 @@ class PlainPlane(Acks, Trims, Parcels, Actions, GroupInstances):
     def checkpoint(self, partition: int, checkpoint_host: int) -> bool:
         """Take a checkpoint of the partition now, for that checkpoint host; return whether it was taken."""
         saved = self._numbered[partition]
-        barriers = self.plan.scenario.fault_tolerance.job_checkpoints is not None
+        together = self.plan.scenario.fault_tolerance.completes_checkpoints
         waits = saved.saving or saved.arrived is not None
-        if not saved.live or waits or saved.operator.is_source or (saved.operator.is_sink and not barriers):
+        if not saved.live or waits or saved.operator.is_source or (saved.operator.is_sink and not together):
             return False
         if saved.operator.is_sink:
             saved.arrived = saved.snapshot(REMOTE, 0, outputs=False)

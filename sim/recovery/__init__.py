@@ -9,6 +9,7 @@ from sim.recovery.checkpoint import RestoreFromCheckpoint
 from sim.recovery.elastic_upstream_backup import ElasticUpstreamBackup
 from sim.recovery.empty import StartEmpty
 from sim.recovery.method import RecoveryMethod
+from sim.recovery.micro_batch import MicroBatch
 from sim.recovery.region_restart import RegionRestart
 from sim.recovery.source_backup import SourceBackup
 from sim.recovery.state_management import StateManagement
@@ -20,6 +21,7 @@ METHODS: Mapping[str, type[RecoveryMethod]] = {
     "checkpoint": RestoreFromCheckpoint,
     "synchronous-checkpoints": SynchronousCheckpoints,
     "region-restart": RegionRestart,
+    "micro-batch": MicroBatch,
     "state-management": StateManagement,
     "elastic-upstream-backup": ElasticUpstreamBackup,
     "upstream-backup": UpstreamBackup,

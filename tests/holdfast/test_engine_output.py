@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import cli
-from models.engines import flink
+from models.engines import flink, spark
 from models.engines.behaviours import Status
 
 SHORT = ["--set", "duration=70 s", "--set", "events.kill.at=30 s", "--set", "workload.clicks.rate=50 /s"]
@@ -38,6 +38,19 @@ def test_the_tables_fit_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     assert "fault_tolerance.snapshots.mode" in out
     assert "Unaligned checkpoints" in out
     assert max(map(len, out.splitlines())) <= 80
+
+
+def test_a_run_of_spark_says_so_and_asks_about_its_driver(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    short = ["--set", "duration=40 s", "--set", "events.kill.at=12 s", "--set", "workload.clicks.rate=50 /s"]
+    assert code(["run", "spark-recovery", *short, "--out", str(tmp_path / "run")]) == 0
+    assert "Modelled on spark 4.3" in capsys.readouterr().out
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))
+    assert {one["cause"] for one in summary["recoveries"]} == {"driver"}
+    assert [one["name"] for one in summary["engine"]["behaviours"]] == [one.name for one in spark.BEHAVIOURS]
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "What happens if the driver dies" in page
+    assert code(["show", "spark-recovery", "--defaults"]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
 
 
 def test_without_an_engine_there_is_nothing_to_show(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ import networkx as nx
 from models import display, units
 from models.reliability.times import mostly_down
 from models.scenario.cluster import ExponentialFailures, ScheduledFailures
-from models.scenario.events import HostFailure, Rebalance
+from models.scenario.events import DriverFailure, HostFailure, Rebalance
 from models.scenario.inputs import RunInputs
 from models.scenario.job import WindowState
 from models.scenario.scenario import Scenario
@@ -184,9 +184,14 @@ def _detected_s(scenario: Scenario, failure: HostFailure) -> float:
 def _of_failures(scenario: Scenario) -> Iterator[Advice]:
     """Warn of checkpoints without failures, and of failures without checkpoints."""
     fails = any(group.failures is not None for group in scenario.hosts.values())
-    fails = fails or scenario.detector.errs or any(event.kind == "host-failure" for event in scenario.events.values())
+    fails = (
+        fails
+        or scenario.detector.errs
+        or any(isinstance(event, (HostFailure, DriverFailure)) for event in scenario.events.values())
+    )
     method = scenario.fault_tolerance.method
-    if scenario.fault_tolerance.takes_checkpoints and not fails and not scenario.migrates:
+    batches = scenario.fault_tolerance.batches is not None  # which are no use of failures alone
+    if scenario.fault_tolerance.takes_checkpoints and not batches and not fails and not scenario.migrates:
         yield Advice("fault_tolerance", "checkpoints are taken and nothing ever fails")
     if scenario.fault_tolerance.rolls_back and fails and scenario.fault_tolerance.store != "remote":
         said = "a host that dies may hold the only checkpoint of a task that lives, and is rolled back; take remote"

@@ -182,7 +182,8 @@ def _of_slots(scenario: Scenario) -> Iterator[InputFault]:
             rule = f"{count} tasks{f' of {operator}' if shared else ''} are placed on {host}"
             hint = "Flink needs as many slots as the largest parallelism: taskmanager.numberOfTaskSlots"
             where = path_text(("hosts", name, "slots"))
-            yield InputFault(where, group.slots, rule, hint if scenario.engine is not None else "")
+            named = scenario.engine is not None and scenario.engine.name == "flink"
+            yield InputFault(where, group.slots, rule, hint if named else "")
 
 
 def _of_events(scenario: Scenario, names: _Names) -> Iterator[InputFault]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from models import units
 from models.errors import NO_VALUE, InputFault
-from models.scenario.events import HostFailure
+from models.scenario.events import DriverFailure, Event, HostFailure
 from models.scenario.runtime import StateStore, Waves, Workers
 from models.scenario.scenario import Scenario
 from models.validation_messages import path_text
@@ -14,18 +14,19 @@ from models.validation_messages import path_text
 
 def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
     """Yield the faults of a scenario that names an engine; `broken` as in `models.scenario.rules.faults`."""
-    if scenario.engine is None:
+    engine = scenario.engine
+    if engine is None:
         return
+    short, is_spark = engine.name.capitalize(), engine.name == "spark"
     for name, event in scenario.events.items():
-        if not isinstance(event, HostFailure):
-            rule = f"is not simulated with {scenario.engine.title}"
-            hint = "Flink stops with a savepoint and starts again; leave `engine` out to move key groups"
-            yield InputFault(path_text(("events", name, "kind")), event.kind, rule, hint)
+        hint = _without(event, is_spark)
+        if hint is not None:
+            yield InputFault(
+                path_text(("events", name, "kind")), event.kind, f"is not simulated with {engine.title}", hint
+            )
     if scenario.elasticity.policy != "none":
-        rule, hint = (
-            f"is not simulated with {scenario.engine.title}",
-            "the adaptive scheduler and the autoscaler are not",
-        )
+        hint = "dynamic allocation is not" if is_spark else "the adaptive scheduler and the autoscaler are not"
+        rule = f"is not simulated with {engine.title}"
         yield InputFault("elasticity.policy", scenario.elasticity.policy, rule, hint)
     for key, table, default in (
         ("waves", scenario.waves, Waves()),
@@ -33,20 +34,37 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
         ("state_store", scenario.state_store, StateStore()),
     ):
         if table != default:
-            yield InputFault(key, NO_VALUE, "is of Storm, not of Flink", f"remove the table {key}")
+            yield InputFault(key, NO_VALUE, f"is of Storm, not of {short}", f"remove the table {key}")
     if scenario.detector.errs:
-        rule = "is not simulated with Flink, whose heartbeats are calls over TCP"
+        rule = f"is not simulated with {short}, whose heartbeats are calls over TCP"
         yield InputFault("detector.loss", scenario.detector.loss, rule, "remove detector.loss and detector.delay")
     detector = scenario.detector
     if "detector" not in broken and detector.timeout_s < detector.heartbeat_s:
-        rule = f"must be at least heartbeat.interval, which is {units.show(detector.heartbeat_s, 's')}"
+        option = "spark.executor.heartbeatInterval" if is_spark else "heartbeat.interval"
+        rule = f"must be at least {option}, which is {units.show(detector.heartbeat_s, 's')}"
         shown = units.show(detector.timeout_s, "s")
         yield InputFault("detector.timeout", shown, rule, "set detector.heartbeat as well")
+    if is_spark:
+        yield from _of_executors(scenario)
     if "fault_tolerance" not in broken:
-        yield from _of_tolerance(scenario)
+        yield from _of_batches(scenario) if is_spark else _of_checkpoints(scenario)
 
 
-def _of_tolerance(scenario: Scenario) -> Iterator[InputFault]:
+def _without(event: Event, is_spark: bool) -> str | None:
+    """Return a hint for an event that the engine does not have; None for one that it has."""
+    if isinstance(event, HostFailure) or (is_spark and isinstance(event, DriverFailure)):
+        return None
+    if is_spark:
+        return "the state partitions of a query stay as they are: leave `engine` out to move key groups"
+    if isinstance(event, DriverFailure):
+        return "Flink has a JobManager, whose failure is not simulated"
+    return "Flink stops with a savepoint and starts again; leave `engine` out to move key groups"
+
+
+# -- Flink
+
+
+def _of_checkpoints(scenario: Scenario) -> Iterator[InputFault]:
     tolerance = scenario.fault_tolerance
     if tolerance.method not in ("region-restart", "none"):
         rule = "is no method of Flink, which restarts failover regions"
@@ -66,3 +84,39 @@ def _of_tolerance(scenario: Scenario) -> Iterator[InputFault]:
     if tolerance.guarantee == "at-most-once":
         rule = "is no mode of Flink's checkpoints (execution.checkpointing.mode)"
         yield InputFault("fault_tolerance.guarantee", tolerance.guarantee, rule, "exactly-once and at-least-once are")
+
+
+# -- Spark
+
+
+def _of_executors(scenario: Scenario) -> Iterator[InputFault]:
+    """Yield slots, which executors have not, and restart strategies, which nothing in Spark has."""
+    for name, group in scenario.hosts.items():
+        if group.slots is not None:
+            where, rule = path_text(("hosts", name, "slots")), "is of Flink: an executor of Spark has cores"
+            yield InputFault(where, group.slots, rule, f"write cores = {group.slots} (spark.executor.cores)")
+    if scenario.placement.slot_sharing:
+        yield InputFault("placement.slot_sharing", "true", "is of Flink: an executor of Spark has cores", "remove it")
+    strategy, detector = scenario.recovery.strategy, scenario.detector
+    if strategy is not None:
+        rule = "is of Flink: nothing in Spark starts a query again, but who supervises its driver"
+        hint = "recovery.allocate is the time until that has a container"
+        yield InputFault("recovery.strategy", strategy.kind, rule, hint)
+    if detector.failed_calls is not None:
+        rule = "is of Flink: Spark removes an executor whose connection closes, or after spark.network.timeout"
+        yield InputFault("detector.failed_calls", detector.failed_calls, rule, "remove it")
+
+
+def _of_batches(scenario: Scenario) -> Iterator[InputFault]:
+    tolerance = scenario.fault_tolerance
+    if tolerance.method != "micro-batch":
+        rule = "is no method of Spark, which stores its state with each micro-batch"
+        yield InputFault("fault_tolerance.method", tolerance.method, rule, 'write method = "micro-batch"')
+        return
+    if "interval_s" not in tolerance.model_fields_set:
+        rule = "is missing: Spark runs batches back to back unless a processing-time trigger says how often"
+        yield InputFault("fault_tolerance.interval", NO_VALUE, rule, 'as in interval = "1 s"')
+    if tolerance.snapshots.mode != "synchronous":
+        rule = "is not what Spark does: a task commits its state store before it ends"
+        hint = 'write mode = "synchronous"'
+        yield InputFault("fault_tolerance.snapshots.mode", tolerance.snapshots.mode, rule, hint)

@@ -11,7 +11,7 @@ import networkx as nx
 
 from models import display, units
 from models.errors import NO_VALUE, InputFault
-from models.scenario.events import HostFailure, Rebalance
+from models.scenario.events import DriverFailure, HostFailure, Rebalance
 from models.scenario.fault_tolerance import ActiveReplica, FaultTolerance, History, Trimming
 from models.scenario.rules import cluster
 from models.scenario.rules.dataflow import unknown_name, whole
@@ -51,6 +51,7 @@ def _of_tolerance(scenario: Scenario, broken: Collection[str]) -> Iterator[Input
         yield from _of_repetition(scenario, "fault_tolerance.history", tolerance.history, "every")
     if "waves" not in broken:
         yield from _of_waves(scenario)
+    yield from _of_micro_batches(scenario)
     yield from _of_maintenance(scenario, broken)
     yield from _of_barriers(scenario)
     if tolerance.takes_checkpoints:
@@ -156,6 +157,39 @@ def _of_barriers(scenario: Scenario) -> Iterator[InputFault]:
             "it is the least time from the end of a checkpoint to the next: execution.checkpointing.min-pause in Flink"
         )
         yield InputFault(f"{where}.min_pause", _shown(tolerance.barriers.min_pause_s), rule, hint)
+
+
+_SHORTEST_TRIGGER_S = 0.001
+_BATCHES = 'write method = "micro-batch" in fault_tolerance'
+
+
+def _of_micro_batches(scenario: Scenario) -> Iterator[InputFault]:
+    """Yield batches and drivers without the method, and what batches need that is not there."""
+    tolerance = scenario.fault_tolerance
+    if tolerance.batches is None:
+        rule = f"needs the method micro-batch; fault_tolerance.method is {tolerance.method}"
+        if tolerance.micro_batches is not None:
+            yield InputFault("fault_tolerance.micro_batches", NO_VALUE, rule, _BATCHES)
+        for name, event in scenario.events.items() if scenario.engine is None else ():
+            if isinstance(event, DriverFailure):
+                where = path_text(("events", name, "kind"))
+                yield InputFault(where, event.kind, rule, "or write host-failure: there is no driver")
+        return
+    if tolerance.interval_s < _SHORTEST_TRIGGER_S:
+        rule = f"must be at least {_shown(_SHORTEST_TRIGGER_S)} with micro-batches"
+        hint = "batches follow each other at once where they take longer, and Spark asks for data each 10 ms"
+        yield InputFault("fault_tolerance.interval", _shown(tolerance.interval_s), rule, hint)
+    if tolerance.store != "remote":
+        rule = "is no place for the states of batches, which go to a checkpoint location"
+        yield InputFault("fault_tolerance.store", tolerance.store, rule, 'write store = "remote"')
+    strategy = scenario.recovery.strategy
+    if strategy is not None and scenario.engine is None:
+        rule, hint = "has no part in micro-batches: who supervises the driver starts it", "write recovery.allocate"
+        yield InputFault("recovery.strategy", strategy.kind, rule, hint)
+    if tolerance.guarantee == "at-most-once":
+        rule = "cannot be had with micro-batches: one that was interrupted runs again"
+        hint = "exactly-once and at-least-once can"
+        yield InputFault("fault_tolerance.guarantee", tolerance.guarantee, rule, hint)
 
 
 _LEVELS = 2  # of acks, with which upstream waits for checkpoints

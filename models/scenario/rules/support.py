@@ -184,8 +184,10 @@ def _of_fault_tolerance(scenario: Scenario) -> list[tuple[str, object, str]]:
         found += _beside_trimming(scenario)
     if tolerance.method == "acker":
         found += _beside_acker(scenario)
-    if tolerance.method == "region-restart":
-        found += _beside_region_restart(scenario)
+    if tolerance.method in ("region-restart", "micro-batch"):
+        found += _beside_restarts_of_tasks(scenario)
+    if tolerance.batches is not None:
+        found += _beside_micro_batches(scenario)
     if tolerance.takes_checkpoints and tolerance.copies > 1:
         found.append(("fault_tolerance.copies", tolerance.copies, "one copy is"))
     return found + _of_replicas(scenario)
@@ -221,8 +223,25 @@ def _beside_acker(scenario: Scenario) -> list[tuple[str, object, str]]:
     return found
 
 
-def _beside_region_restart(scenario: Scenario) -> list[tuple[str, object, str]]:
-    """Return (path, value, hint) of what meets restarts of regions: rebalances, replicas, and hosts of one's own."""
+def _beside_micro_batches(scenario: Scenario) -> list[tuple[str, object, str]]:
+    """Return (path, value, hint) of what does not wait for batches: event time, timers, and queues that are full."""
+    found = list[tuple[str, object, str]]()
+    for name, operator in scenario.operators.items():
+        here = path_text(("operators", name))
+        hint = "without micro-batches it is: sources, which are paused, send no watermarks between them"
+        if operator.window is not None:
+            found.append((f"{here}.window", NO_VALUE, hint))
+        if operator.timer is not None:
+            found.append((f"{here}.timer", NO_VALUE, "without micro-batches it is"))
+        if operator.buffer is not None:
+            found.append((f"{here}.buffer", operator.buffer, "without micro-batches it is: a batch waits as a whole"))
+    if scenario.fault_tolerance.staggered:
+        found.append(("fault_tolerance.staggered", "true", "all states of a batch are stored at its end"))
+    return found
+
+
+def _beside_restarts_of_tasks(scenario: Scenario) -> list[tuple[str, object, str]]:
+    """Return (path, value, hint) of what meets restarts of as many tasks: rebalances, replicas, hosts of one's own."""
     found, tolerance = list[tuple[str, object, str]](), scenario.fault_tolerance
     for name, event in scenario.events.items():
         if isinstance(event, Rebalance):

@@ -272,7 +272,7 @@ def emit(state: State, sender: int, tuple_id: int, created: int, key: int) -> No
 @inlined
 def _keeps(state: State, sender: int) -> bool:
     """Return whether outputs are kept for replay: with barriers those of sources alone, to which all go back."""
-    if state.extended and state.options.barriers and not state.partitions[sender].is_source:
+    if state.extended and state.options.sources_keep and not state.partitions[sender].is_source:
         return False
     return state.options.keeps_outputs != 0
 

@@ -233,6 +233,7 @@ OPTIONS = np.dtype(
         ("keeps_outputs", "u1"),  # for replay
         ("logs_ids", "u1"),  # of applied tuples: a host may fail
         ("aborts", "u1"),  # checkpoints under way end with a failure
+        ("sources_keep", "u1"),  # with barriers: nobody else keeps outputs for replay
         ("barriers", "u1"),  # checkpoints count once control says that they are complete
         ("forgets_ids", "u1"),  # that nobody can ask for again
         ("marks_twice", "u1"),  # a tuple that is processed once more has `buffers.TWICE` for its id in the log
@@ -271,7 +272,8 @@ def options(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarr
         costs.copy_bytes_per_s or 0.0,
         costs.mode == "asynchronous",
     )
-    made["aborts"], made["barriers"] = tolerance.aborts_checkpoints, tolerance.job_checkpoints is not None
+    made["aborts"], made["barriers"] = tolerance.aborts_checkpoints, tolerance.completes_checkpoints
+    made["sources_keep"] = tolerance.job_checkpoints is not None
     made["forgets_ids"] = plan.keeps_ids
     made["marks_twice"] = plan.acker is not None or (plan.replays and not plan.drops_duplicates)
     made["always_full"], made["remote_store"] = tolerance.kind == "full", tolerance.store == "remote"
@@ -301,7 +303,7 @@ def needs_more(plan: RunPlan) -> bool:
     tolerance = plan.scenario.fault_tolerance
     more = (
         tolerance.snapshots.cost
-        or tolerance.job_checkpoints is not None
+        or tolerance.completes_checkpoints
         or plan.counts_load
         or plan.bounded
         or plan.fair

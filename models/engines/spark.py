@@ -1,0 +1,116 @@
+"""Apache Spark Structured Streaming as a scenario has it: micro-batches with a processing-time trigger.
+
+Sources are named by option or class. *Measured* values are those of six kills of Spark 4.3 on a lightly loaded machine,
+as `tests/data/engine` records them: medians of the batches before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from models.engines.behaviours import Behaviour, EngineDefault, Milestone, Status
+
+Version = Literal["3.5", "4.0", "4.1", "4.2", "4.3"]
+LATEST: Version = "4.3"
+TITLE = "Apache Spark"
+
+_MEASURED = "measured, Spark 4.3"
+
+
+def defaults(version: str) -> Iterator[EngineDefault]:
+    """Yield what a scenario says of a version where its file says nothing; the table of behaviours has each path."""
+    configuration = f"Spark {version}, configuration"
+    yield EngineDefault("hosts.*.cores", 1, "spark.executor.cores", configuration)
+    yield EngineDefault("hosts.*.cpu", "shared", "spark.task.cpus: 1", configuration)
+    yield EngineDefault("detector.heartbeat", "10 s", "spark.executor.heartbeatInterval", configuration)
+    yield EngineDefault("detector.timeout", "2 min", "spark.network.timeout", configuration)
+    disconnected = "an executor whose connection closes is removed at once"
+    yield EngineDefault("detector.connection", "0 s", disconnected, "CoarseGrainedSchedulerBackend")
+    yield EngineDefault("fault_tolerance.method", "micro-batch", "a query runs batch by batch", "MicroBatchExecution")
+    yield EngineDefault("fault_tolerance.micro_batches.plan", _fixed("116 ms"), "", _MEASURED)
+    yield EngineDefault("fault_tolerance.micro_batches.commit", _fixed("38 ms"), "", _MEASURED)
+    yield EngineDefault("fault_tolerance.store", "remote", "checkpointLocation", "DataStreamWriter")
+    provider = "spark.sql.streaming.stateStore.providerClass: HDFS-backed"
+    yield EngineDefault("fault_tolerance.kind", "incremental", provider, configuration)
+    commits = "a task ends with the commit of its state store"
+    yield EngineDefault("fault_tolerance.snapshots.mode", "synchronous", commits, "StateStoreRDD")
+
+
+def _fixed(value: str) -> dict[str, Any]:
+    return {"distribution": "deterministic", "value": value}
+
+
+BEHAVIOURS = (
+    Behaviour(
+        "Triggers",
+        Status.MODELLED,
+        "A batch begins at a multiple of `fault_tolerance.interval`, at once after one that took longer or after a "
+        "start, and not without data. A trigger of 0 s is a short interval, as of 1 ms.",
+        ("fault_tolerance.method",),
+    ),
+    Behaviour(
+        "Batches",
+        Status.SIMPLIFIED,
+        "A batch has what has arrived at its trigger, runs stage by stage, and is visible once all states are stored. "
+        "Its fixed costs are one time of planning and one of the commit. Sources share no limit of rows: "
+        "maxOffsetsPerTrigger is absent.",
+        ("fault_tolerance.micro_batches.plan", "fault_tolerance.micro_batches.commit"),
+    ),
+    Behaviour(
+        "Executors and cores",
+        Status.SIMPLIFIED,
+        "A host is an executor, whose tasks wait for its cores tuple by tuple, and not task by task. There are as many "
+        "as the scenario says: no dynamic allocation, no speculative execution, and no waiting for locality.",
+        ("hosts.*.cores", "hosts.*.cpu"),
+    ),
+    Behaviour(
+        "State stores",
+        Status.SIMPLIFIED,
+        "Each batch ends with a version of each state, which has what changed. There are no snapshots beside deltas, "
+        "no maintenance, no compaction, and no difference between providers but their rates.",
+        ("fault_tolerance.store", "fault_tolerance.kind", "fault_tolerance.snapshots.mode"),
+    ),
+    Behaviour(
+        "Detection of executors",
+        Status.SIMPLIFIED,
+        "Broken connections at once, else the time-out, which is checked all the time and not each minute. "
+        "spark.task.maxFailures is absent.",
+        ("detector.heartbeat", "detector.timeout", "detector.connection"),
+    ),
+    Behaviour(
+        "Loss of an executor",
+        Status.MODELLED,
+        "Its tasks run again elsewhere inside the batch, with their state, and others are not repeated. An executor "
+        "that comes back is used for what is lost later.",
+    ),
+    Behaviour(
+        "Loss of the driver",
+        Status.MODELLED,
+        "All executors end. Whoever supervises the driver needs `allocate` until there is a container; process, "
+        "session and query start in `restart`. The driver is on the host of the first task.",
+        ("recovery.allocate", "recovery.restart"),
+    ),
+    Behaviour(
+        "Interrupted batch",
+        Status.SIMPLIFIED,
+        "What was not committed runs again first, with exactly its range, and then the backlog in one batch. The range "
+        "counts as logged at the trigger, and not some 50 ms later.",
+    ),
+    Behaviour(
+        "First batch after a start",
+        Status.SIMPLIFIED,
+        "All states are loaded inside it, after planning, and `cold` is added to its planning.",
+        ("fault_tolerance.micro_batches.cold",),
+    ),
+    Behaviour("Watermarks", Status.ABSENT, "No windows of event time, and no batches without data after a watermark."),
+    Behaviour("Other modes", Status.ABSENT, "No real-time or continuous mode, and no asynchronous progress tracking."),
+    Behaviour("Rescaling", Status.ABSENT, "The number of state partitions is that of the checkpoint."),
+    Behaviour("Partitions", Status.SIMPLIFIED, "Keys are spread evenly, and not by Spark's hash."),
+)
+
+# Spark has no states of a query: these instants are seen in its progress reports.
+MILESTONES = (
+    Milestone("restart", "planned", "first batch planned", "process, session and query are up, and its plan is made"),
+    Milestone("catch_up", "caught_up", "caught up", "the end of the batch with which the backlog is worked off"),
+)

@@ -1,0 +1,205 @@
+"""Micro-batches: what a batch holds, when it begins and is visible, and what is repeated after a failure.
+
+Oracles: instants by hand, both planes, guarantees in random jobs.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from scripts import unchecked
+from small_jobs import random_job
+from test_planes import differences
+from test_recovery import check
+
+from models.records.tables import RunRecords
+from sim.engine import simulate
+from sim.kernel.event_loop.plane import CompiledPlane
+from sim.plain.plane import PlainPlane
+
+MS = 1_000_000
+
+
+def fixed(value: str) -> dict[str, str]:
+    return {"distribution": "deterministic", "value": value}
+
+
+def job(**changes: Any) -> dict[str, Any]:
+    """A tuple each 100 ms from 100 ms on, counted by key on two executors; batches of 1 s; all instants are known."""
+    return {
+        "duration": "20 s",
+        "workload": {
+            "in": {"rate": "10 /s", "arrivals": "deterministic", "keys": {"distribution": "uniform", "count": 9}}
+        },
+        "operators": {
+            "in": {"kind": "source"},
+            "clean": {"kind": "map", "inputs": {"in": "forward"}, "service": fixed("2 ms")},
+            "count": {
+                "kind": "aggregate",
+                "inputs": {"clean": "key"},
+                "key_groups": 2,
+                "service": fixed("5 ms"),
+                "state": {"model": "fixed", "bytes": "1 kB"},
+            },
+            "out": {"kind": "sink", "inputs": {"count": "forward"}},
+        },
+        "hosts": {"w": {"count": 2}},
+        "placement": {"tasks": {"in-0": "w-0", "clean-0": "w-0", "count-0": "w-1", "out-0": "w-1"}},
+        "network": {"latency": "0 s"},
+        "detector": {"connection": "0 s"},
+        "recovery": {"restart": fixed("3 s")},
+        "fault_tolerance": {
+            "method": "micro-batch",
+            "interval": "1 s",
+            "store": "remote",
+            "kind": "full",
+            "remote": "1 MB/s",
+            "micro_batches": {"plan": fixed("100 ms"), "commit": fixed("20 ms"), "cold": fixed("1 s")},
+        },
+    } | changes
+
+
+def ran(raw: dict[str, Any]) -> RunRecords:
+    """The rows, which both planes make."""
+    made = unchecked(raw)
+    found = [simulate(made, plane=plane) for plane in (PlainPlane, CompiledPlane)]
+    assert differences(*found) == []
+    return found[1]
+
+
+def batches(found: RunRecords) -> list[tuple[float, list[float]]]:
+    """When outputs are visible [ms], and when their tuples were created."""
+    at, created = (found.tables["deliveries"][name] / MS for name in ("delivered_ns", "created_ns"))
+    return [(float(one), sorted(created[at == one].tolist())) for one in np.unique(at)]
+
+
+def driver_dies(at_ms: int) -> dict[str, Any]:
+    return {"events": {"kill": {"kind": "driver-failure", "at": f"{at_ms} ms"}}}
+
+
+def arrivals(first_ms: int, end_ms: int) -> list[float]:
+    """The arrivals from an instant on and before another [ms]."""
+    return [float(at) for at in range(first_ms, end_ms, 100)]
+
+
+def test_a_batch_has_what_arrived_before_its_trigger_and_is_visible_once_it_is_stored() -> None:
+    found = batches(ran(job()))
+    created = [sorted(one) for _, one in found]
+    steps = {round(b - a, 6) for one in created for a, b in pairwise(one)}
+    assert steps == {100.0}
+    assert [len(one) for one in created[1:]] == [10] * 18
+    # Ten tuples in the first stage, then ten in the second, then two states of 1 kB.
+    for k, (at, _) in enumerate(found[1:], 2):
+        stored_ms = 2 * 1000 / 1e3  # at 1 MB/s
+        assert at == pytest.approx(1000 * k + 100 + 10 * 2 + 10 * 5 + stored_ms, abs=0.01)
+
+
+def test_nothing_of_the_second_stage_begins_before_the_first_has_ended() -> None:
+    visits = ran(job()).tables["visits"]
+    for k in range(2, 19):
+        inside = (visits["end_ns"] > 1000 * k * MS) & (visits["end_ns"] <= 1000 * (k + 1) * MS)
+        first, second = (inside & (visits["operator"] == operator) for operator in (1, 2))
+        assert visits["start_ns"][second].min() >= visits["end_ns"][first].max()
+
+
+def test_a_batch_that_takes_longer_than_the_interval_is_followed_at_once() -> None:
+    raw = job()
+    raw["fault_tolerance"]["micro_batches"] = {"plan": fixed("1300 ms")}
+    at = [one for one, _ in batches(ran(raw))]
+    assert np.diff(at) == pytest.approx([1300 + 13 * 7 + 3.3] * (len(at) - 1), abs=30)
+
+
+def test_the_interrupted_batch_runs_again_with_its_range_and_then_the_backlog_in_one() -> None:
+    found = ran(job(**driver_dies(8130)))
+    seen = batches(found)
+    before = [one for at, one in seen if at < 8130]
+    again, backlog = [(at, one) for at, one in seen if at > 8130][:2]
+    # The batch of 8 s was begun. The query is started at 11.13 s, plans for 1.1 s, and repeats the ten tuples.
+    assert again[1] == sorted({created for _, one in seen for created in one if before[-1][-1] < created < 8000})
+    assert len(again[1]) == 10
+    assert again[0] == pytest.approx(8130 + 3000 + 1100 + 10 * 7, abs=5)
+    # The next one begins at once, as the first one overran: all that arrived since 8 s, in one batch.
+    assert backlog[1][0] == pytest.approx(again[1][-1] + 100)
+    assert backlog[1][-1] == pytest.approx(again[0] + 20, abs=100)
+    assert found.tables["ledger"]["lost"].tolist() == found.tables["ledger"]["duplicated"].tolist() == [0, 0, 0]
+
+
+def test_between_two_batches_there_is_nothing_to_repeat() -> None:
+    found = ran(job(**driver_dies(8500)))
+    after = [(at, one) for at, one in batches(found) if at > 8500]
+    # The first batch has what has arrived until it begins: at 8.5 s + 3 s + 1.1 s.
+    assert len(after[0][1]) == 46
+    assert after[0][0] == pytest.approx(8500 + 3000 + 1100 + 46 * 7, abs=10)
+    assert found.tables["failures"]["cause"].tolist() == ["driver"]
+    assert (found.tables["failures"]["caught_up_ns"] > after[0][0] * MS).all()
+
+
+@pytest.mark.parametrize("at_ms", [8050, 8110, 8140, 8171, 8180, 8600])
+def test_an_executor_that_dies_repeats_only_its_tasks(at_ms: int) -> None:
+    raw = job(events={"kill": {"kind": "host-failure", "host": "w-1", "at": f"{at_ms} ms"}})
+    found = ran(raw)
+    seen, calm = batches(found), batches(ran(job()))
+    assert [one for _, one in seen] == [one for _, one in calm]  # no batch is repeated, and none is larger
+    assert sum(abs(a - b) > 1 for (a, _), (b, _) in zip(seen, calm, strict=True)) <= 1
+    assert {int(one) for one in found.tables["recoveries"]["operator"]} == {2, 3}
+    assert found.tables["ledger"]["lost"].tolist() == [0, 0, 0]
+
+
+def test_the_host_of_the_driver_takes_the_query_with_it() -> None:
+    killed = ran(job(events={"kill": {"kind": "host-failure", "host": "w-0", "at": "8130 ms"}}))
+    assert len(killed.tables["recoveries"]["operator"]) == 5
+    again = [one for at, one in batches(killed) if at > 8130]
+    assert len(again[0]) == 10
+
+
+def test_the_driver_waits_for_a_host() -> None:
+    raw = job(events={"kill": {"kind": "host-failure", "host": "w-0", "at": "8130 ms", "repair": "5 s"}})
+    raw["hosts"] = {"w": {"count": 1}}
+    raw["placement"] = {}
+    raw["detector"] = {"connection": "10 ms"}
+    found = ran(raw)
+    assert found.tables["recoveries"]["allocated_ns"].min() == 13_130 * MS
+    first = next(at for at, _ in batches(found) if at > 8130)
+    assert first == pytest.approx(8130 + 5000 + 3000 + 1100 + 10 * 7, abs=5)
+
+
+def test_a_driver_that_is_down_cannot_die() -> None:
+    raw = job(events={f"k{at}": {"kind": "driver-failure", "at": f"{at} ms"} for at in (8130, 9000)})
+    found = ran(raw)
+    assert found.tables["failures"]["failed_ns"].tolist() == [8130 * MS]
+    assert "it is already down" in found.tables["decisions"]["reason"].tolist()
+
+
+def with_batches(draw: Random, **more: Any) -> dict[str, Any]:
+    """A random job in micro-batches, whose driver and executors die."""
+    raw = random_job(draw, **more)
+    raw["fault_tolerance"] |= {"method": "micro-batch", "store": "remote", "staggered": False}
+    if raw["fault_tolerance"]["interval"] == "20 s":
+        raw["fault_tolerance"]["interval"] = "1 ms"
+    law = {"distribution": "exponential", "mean": draw.choice(["3 ms", "100 ms"])}
+    if draw.random() < 0.7:
+        raw["fault_tolerance"]["micro_batches"] = {"plan": law, "commit": law, "cold": law}
+    for k in range(draw.randint(0, 3)):
+        raw["events"][f"driver{k}"] = {"kind": "driver-failure", "at": f"{draw.randint(0, 7000)} ms"}
+    if draw.random() < 0.6:
+        raw["recovery"] = {"allocate": law, "restart": law}
+    if draw.random() < 0.6:
+        raw["detector"] |= {"connection": draw.choice(["0 s", "10 ms"])}
+    elif draw.random() < 0.5:  # live executors are fenced, too
+        raw["detector"] = {"heartbeat": "200 ms", "timeout": "600 ms", "loss": 0.2}
+    return raw
+
+
+@pytest.mark.parametrize("guarantee", ["exactly-once", "at-least-once"])
+def test_guarantees_hold_whatever_dies(guarantee: str) -> None:
+    assert sum(check(Random(f"batches {seed}"), guarantee, with_batches) for seed in range(15)) >= 8
+
+
+def test_both_planes_give_equal_rows() -> None:
+    for seed in range(40):
+        made = unchecked(with_batches(Random(f"batches {seed}")))
+        assert differences(*(simulate(made, plane=plane) for plane in (PlainPlane, CompiledPlane))) == [], seed
