@@ -27,6 +27,8 @@ from models.scenario.reading import scenario_from
 from sim.engine import simulate
 from sim.kernel.event_loop.plane import CompiledPlane
 
+pytestmark = pytest.mark.xdist_group("recorded-flink")  # the fits are made once
+
 Kill = dict[str, Any]
 KILLS = recorded("flink_recoveries")
 CONDITIONS = {number: [kill for kill in KILLS if kill["condition"] == number] for number in range(1, 11)}

@@ -24,6 +24,8 @@ from models.scenario.reading import scenario_from
 from sim.engine import simulate
 from sim.kernel.event_loop.plane import CompiledPlane
 
+pytestmark = pytest.mark.xdist_group("recorded-spark")  # the fits are made once
+
 Kill = dict[str, Any]
 Instants = tuple[float, float, float]
 KILLS = recorded("spark_recoveries")

@@ -324,7 +324,7 @@ def test_a_run_above_a_limit_is_refused_with_estimate_and_limit(limits: dict[str
     assert str(next(iter(limits.values()))) in str(fault)
 
 
-@pytest.mark.parametrize(("replications", "advice"), [(1, "run shorter, or raise"), (3, "give it fewer replications")])
+@pytest.mark.parametrize(("replications", "advice"), [(1, "make the run shorter"), (3, "give it fewer replications")])
 def test_fewer_replications_are_advised_where_there_are_several(replications: int, advice: str) -> None:
     scenario = word_count(limits={"memory": "1 MB"}, replications=replications)
     with pytest.raises(InputError) as caught:
