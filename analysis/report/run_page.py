@@ -94,7 +94,12 @@ def engine_assumptions(scenario: Scenario) -> tuple[str, ...]:
         (
             tolerance.method == "region-restart",
             "A failure rolls back all tasks that are connected to a lost one, and as many start again once all have a "
-            "slot; each key group or task comes back with its own newest checkpoint.",
+            "slot; "
+            + (
+                "they go back to the last checkpoint that all tasks have completed."
+                if tolerance.job_checkpoints
+                else "each key group or task comes back with its own newest checkpoint."
+            ),
         ),
         (
             tolerance.batches is not None,

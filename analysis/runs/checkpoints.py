@@ -246,10 +246,8 @@ def _ages_ns(scenario: Scenario, one: RunRecords) -> list[int]:
     tolerance = scenario.fault_tolerance
     for operator, group, failed, detected in zip(*columns, strict=True):
         described = scenario.operators[one.operators[operator]]
-        outside = (tolerance.rolls_back or tolerance.batches) and described.kind in (
-            "source",
-            "sink",
-        )  # goes on from what it was told last
+        goes_back = tolerance.rolls_back or tolerance.batches is not None
+        outside = goes_back and described.kind in ("source", "sink")  # goes on from what it was told last
         if outside or (tolerance.trims_by_acks and not tolerance.saves(described)):
             continue  # without a state there is nothing to be old
         known = [save for save in by_partition.get((operator, group), ()) if save[0] <= detected]

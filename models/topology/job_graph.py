@@ -104,16 +104,8 @@ def task_graph(scenario: ScenarioDescription, inputs: RunInputs | None = None) -
             rate_in_per_s=own.flow.rate_in.mean_per_s * float(own.task_shares[index]),
             utilisation=float(own.utilisation[index]),
         )
-    for name, operator in scenario.operators.items():
-        readers = [layout.task_name(name, index) for index in range(operator.parallelism)]
-        for upstream, partitioning in operator.inputs.items():
-            senders = [layout.task_name(upstream, k) for k in range(scenario.operators[upstream].parallelism)]
-            pairs = (
-                zip(senders, readers, strict=True)
-                if partitioning == "forward"
-                else ((sender, reader) for sender in senders for reader in readers)
-            )
-            graph.add_edges_from(pairs, partitioning=partitioning)
+    for sender, reader, partitioning in layout.channels(scenario):
+        graph.add_edge(layout.task_name(*sender), layout.task_name(*reader), partitioning=partitioning)
     return graph
 
 

@@ -55,6 +55,16 @@ def tasks(scenario: ScenarioDescription) -> Iterator[tuple[str, int]]:
             yield name, index
 
 
+def channels(scenario: ScenarioDescription) -> Iterator[tuple[tuple[str, int], tuple[str, int], str]]:
+    """Yield (task that sends, task that reads, partitioning): pairs by forward, else all with all; see `tasks`."""
+    for name, operator in scenario.operators.items():
+        for upstream, partitioning in operator.inputs.items():
+            for reader in range(operator.parallelism):
+                forward = partitioning == "forward"
+                for sender in [reader] if forward else range(scenario.operators[upstream].parallelism):
+                    yield (upstream, sender), (name, reader), partitioning
+
+
 def placement(scenario: ScenarioDescription) -> dict[str, str]:
     """Return task name -> host name at the start of a run.
 

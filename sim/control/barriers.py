@@ -213,25 +213,15 @@ class BarrierCheckpoints:
 
 def _subtasks(plan: RunPlan) -> list[_Subtask]:
     """Return the subtasks of the job, by operator and index, with the channels between them."""
-    operators = plan.scenario.operators
-    first, total = {}, 0
-    for name, operator in operators.items():
-        first[name], total = total, total + operator.parallelism
-    below: list[list[int]] = [[] for _ in range(total)]
-    channels = [0] * total
-    for name, operator in operators.items():
-        for upstream, partitioning in operator.inputs.items():
-            for k in range(operator.parallelism):
-                senders = [k] if partitioning == "forward" else range(operators[upstream].parallelism)
-                channels[first[name] + k] += len(senders)
-                for sender in senders:
-                    below[first[upstream] + sender].append(first[name] + k)
-    found = []
-    for index, (name, operator) in enumerate(operators.items()):
-        groups: list[list[int]] = [[] for _ in range(operator.parallelism)]
-        for k in range(operator.groups):
-            groups[layout.task_of_group(k, operator.parallelism)].append(plan.first_partition[index] + k)
-        for k, partitions in enumerate(groups):
-            number = first[name] + k
-            found.append(_Subtask(tuple(partitions), tuple(below[number]), channels[number]))
-    return found
+    numbers = {task: number for number, task in enumerate(layout.tasks(plan.scenario))}
+    partitions: list[list[int]] = [[] for _ in numbers]
+    below: list[list[int]] = [[] for _ in numbers]
+    channels: Counter[int] = Counter()
+    for sender, reader, _ in layout.channels(plan.scenario):
+        below[numbers[sender]].append(numbers[reader])
+        channels[numbers[reader]] += 1
+    for operator in plan.operators:
+        described, first = operator.description, plan.first_partition[operator.index]
+        for k in range(described.groups):
+            partitions[numbers[operator.name, layout.task_of_group(k, described.parallelism)]].append(first + k)
+    return [_Subtask(tuple(partitions[k]), tuple(below[k]), channels[k]) for k in numbers.values()]

@@ -67,6 +67,8 @@ def test_a_run_lists_what_is_modelled_in_all_that_it_writes(tmp_path: Path, caps
     assert [one["name"] for one in summary["engine"]["behaviours"]] == [one.name for one in flink.BEHAVIOURS]
     assert all(f"  {status.value}: " in out for status in Status)
     assert "unaligned checkpoints: absent" in page
+    assert "go back to the last checkpoint that all tasks have completed" in page
+    assert "its own newest checkpoint" not in page
     assert code(["run", "mm1", "--set", "duration=20 s", "--set", "warmup=1 s", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["engine"] is None
 

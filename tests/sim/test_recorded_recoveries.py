@@ -9,14 +9,15 @@ the time of deployment, of the first files and of a window is in the first const
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from statistics import median
 from typing import Any, NamedTuple
 
+import engine_recordings
 import numpy as np
 import pytest
-from engine_recordings import recorded
+from engine_recordings import Errors, recorded
 from scipy.optimize import minimize
 
 from models import units
@@ -40,7 +41,7 @@ NANO = 1e-9
 
 
 class Constants(NamedTuple):
-    """What is fitted; the slowdown holds for the busy recording."""
+    """The constants that are fitted; the slowdown holds for the busy recording."""
 
     start_s: float  # from RUNNING to the restore, and to the first window
     heap_bytes_per_s: float  # at which state is restored to the heap
@@ -99,7 +100,7 @@ def reckoned(number: int, constants: Constants) -> tuple[float, float]:
 
 
 def is_incremental(kill: Kill) -> bool:
-    """Whether checkpoints store what changed."""
+    """Return whether checkpoints store what changed."""
     return bool(kill["backend"] == "rocksdb" and kill["incremental"])
 
 
@@ -190,26 +191,19 @@ def predicted(number: int, constants: Constants) -> tuple[float, ...]:
     return tuple(np.median(found, axis=0).tolist())
 
 
-def errors(of: dict[int, Sequence[float]], recording: str) -> list[tuple[float, float]]:
-    """The median and the greatest error over the conditions of a recording, of each measure [%]."""
-    numbers = [number for number, kills in CONDITIONS.items() if kills[0]["recording"] == recording]
-    each = [
-        [abs(one - seen) / seen for one, seen in zip(of[number], observed(number), strict=True)] for number in numbers
-    ]
-    return [(round(100 * median(found), 1), round(100 * max(found), 1)) for found in zip(*each, strict=True)]
+def errors(constants_of: Callable[[int], Constants], recording: str) -> Errors:
+    """The errors of predictions, where each condition has these constants."""
+    return engine_recordings.errors(
+        CONDITIONS, lambda number: predicted(number, constants_of(number)), observed, recording
+    )
 
 
-def by_condition(constants_of: Any) -> dict[int, Sequence[float]]:
-    return {number: predicted(number, constants_of(number)) for number in CONDITIONS}
-
-
-def constant() -> dict[int, Sequence[float]]:
+def constant(_: int) -> tuple[float, ...]:
     """The median of all kills, whatever the condition."""
-    return dict.fromkeys(CONDITIONS, tuple(median(kill[name] for kill in KILLS) for name in MEASURES))
+    return tuple(median(kill[name] for kill in KILLS) for name in MEASURES)
 
 
 # Pairs are the median and the greatest error over conditions [%], of RUNNING, first output and catch-up.
-Errors = list[tuple[float, float]]
 MODEL: dict[str, Errors] = {
     "quiet": [(7.4, 22.7), (1.4, 6.0), (7.3, 15.2)],
     "busy": [(5.0, 24.3), (6.4, 18.2), (14.4, 25.8)],
@@ -235,14 +229,14 @@ def test_the_constants_are_those_of_one_job_on_one_machine() -> None:
 
 @pytest.mark.parametrize("recording", ["quiet", "busy"])
 def test_the_median_errors_are_below_15_percent(recording: str) -> None:
-    found = errors(by_condition(lambda _: fitted()), recording)
+    found = errors(lambda _: fitted(), recording)
     assert np.allclose(found, MODEL[recording], atol=0.3)
     assert all(middle <= 15 for middle, _ in found)
 
 
 @pytest.mark.parametrize("recording", ["quiet", "busy"])
 def test_all_but_one_are_with_each_condition_left_out_of_the_fit(recording: str) -> None:
-    found = errors(by_condition(fitted), recording)
+    found = errors(fitted, recording)
     assert np.allclose(found, LEFT_OUT[recording], atol=0.3)
     assert [middle <= 15 for middle, _ in found] == [True, True, recording == "quiet"]
 
@@ -251,7 +245,7 @@ def test_all_but_one_are_with_each_condition_left_out_of_the_fit(recording: str)
 def test_a_constant_does_better_for_some_medians_and_far_worse_at_the_worst(recording: str) -> None:
     # Nine conditions have the same heartbeats and restart delay: one number fits RUNNING, and the model fits it as the
     # median phase does. Of 10 s between heartbeats, of more keys and of higher rates a constant knows nothing.
-    found = errors(constant(), recording)
+    found = engine_recordings.errors(CONDITIONS, constant, observed, recording)
     assert found == CONSTANT[recording]
     better = [ours < theirs for (ours, _), (theirs, _) in zip(MODEL[recording], found, strict=True)]
     assert better == {"quiet": [False, True, True], "busy": [False, True, True]}[recording]

@@ -14,9 +14,10 @@ from math import floor
 from statistics import median
 from typing import Any, NamedTuple
 
+import engine_recordings
 import numpy as np
 import pytest
-from engine_recordings import recorded
+from engine_recordings import Errors, recorded
 from scipy.optimize import minimize
 
 from models.engines import spark
@@ -41,7 +42,7 @@ NANO = 1e-9
 
 
 class Constants(NamedTuple):
-    """What is fitted; the slowdown holds for the busy recording."""
+    """The constants that are fitted; the slowdown holds for the busy recording."""
 
     start_s: float  # process, session and query
     cold_s: float  # that the first batch takes longer, without its state
@@ -222,14 +223,8 @@ def predicted(number: int, constants: Constants) -> Instants:
     return summary([one for phase in phases() for one in simulated(CONDITIONS[number], constants, phase)])
 
 
-Errors = list[tuple[float, float]]
-
-
 def errors(of: Callable[[int], Instants], recording: str) -> Errors:
-    """The median and the greatest error over the conditions of a recording, of each measure [%]."""
-    numbers = [number for number, kills in CONDITIONS.items() if kills[0]["recording"] == recording]
-    each = [[abs(a - b) / b for a, b in zip(of(number), observed(number), strict=True)] for number in numbers]
-    return [(round(100 * median(found), 1), round(100 * max(found), 1)) for found in zip(*each, strict=True)]
+    return engine_recordings.errors(CONDITIONS, of, observed, recording)
 
 
 def constant(_: int) -> Instants:
