@@ -57,7 +57,7 @@ def latency(line: Latency, recoveries: Sequence[Recovery], *, around: Recovery |
     ]
     heads = ("from [s]", "median [s]", "p99 [s]", "max [s]")
     rows = _sampled(at, chosen, (line.p50_s, line.p99_s, line.max_s))
-    title = "Latency over time" if around is None else f"Latency around the failure of {text.plain(around.host)}"
+    title = "Latency over time" if around is None else f"Latency around the failure of {text.plain(around.failed)}"
     caption = _latency_caption(line, recoveries) if around is None else _around_caption(around)
     name = "latency" if around is None else "latency-around"
     return Figure(name, title, caption, data, layout, 400, heads, rows, phases=_shaded(recoveries))
@@ -247,7 +247,7 @@ def _crash_marks(recoveries: Sequence[Recovery], around: Recovery | None) -> lis
             "x": one.failed_s,
             "y": 1,
             "yref": "paper",
-            "text": f"{text.label(one.host, 18)} {'is fenced' if one.suspected else 'fails'}",
+            "text": f"{text.label(one.failed, 18)} {'is fenced' if one.suspected else 'fails'}",
             "showarrow": False,
             "xanchor": "left",
             "yanchor": "bottom",

@@ -388,6 +388,11 @@ class Recovery:
         """True if the host lived, was suspected and fenced."""
         return self.cause == "suspicion"
 
+    @property
+    def failed(self) -> str:
+        """Return what failed: the host, or the driver, whose host may live."""
+        return "the driver" if self.cause == "driver" else self.host
+
     def length_s(self, phase: str) -> float | None:
         """Return the length of one of `PHASES`."""
         length: float | None = getattr(self, f"{phase}_s")

@@ -49,6 +49,8 @@ def test_a_run_of_spark_says_so_and_asks_about_its_driver(tmp_path: Path, capsys
     assert [one["name"] for one in summary["engine"]["behaviours"]] == [one.name for one in spark.BEHAVIOURS]
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "What happens if the driver dies" in page
+    assert "the driver fails" in page
+    assert "executor-0 fails" not in page
     assert code(["show", "spark-recovery", "--defaults"]) == 0
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
 
