@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from models.scenario.job import Operator, WindowState, groups_of_keys
+from models.scenario.job import Operator, WindowState
+from models.scenario.key_groups import groups_of_keys
 from models.scenario.scenario import Scenario
 from models.scenario.workload import ProfileKeys
 from models.topology.layout import output_bytes, topological
@@ -193,5 +194,5 @@ def _targets(down: Operator, partitioning: str, edge_code: int, domain: tuple[in
         ones = [(partition,) for partition in range(partitions)]
         return lambda _id, key, _partition: ones[key]
     ones = [(partition,) for partition in range(partitions)]
-    groups = groups_of_keys(count, partitions)
+    groups = groups_of_keys(count, partitions, down.key_hash)
     return lambda _id, key, _partition: ones[groups[key]]

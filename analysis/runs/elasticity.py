@@ -139,7 +139,7 @@ def first_placement(scenario: Scenario) -> Placement:
     """Return (operator, key group) -> host at the start, of all operators with key groups, in file order."""
     hosts = layout.placement(scenario)
     return {
-        (name, group): hosts[layout.task_name(name, layout.task_of_group(group, operator.parallelism))]
+        (name, group): hosts[layout.task_name(name, operator.task_of(group))]
         for name, operator in scenario.operators.items()
         if operator.keyed
         for group in range(operator.groups)

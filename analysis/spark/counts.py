@@ -26,7 +26,7 @@ from analysis.spark import rows
 from analysis.spark.question import MOST_CELLS, Question
 from analysis.spark.rows import Step
 from models.errors import InputError
-from models.scenario.job import salted_groups
+from models.scenario.key_groups import salted_groups
 
 _TIMES, _TO = "_hf_times", "_hf_to"
 

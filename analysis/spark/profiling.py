@@ -46,7 +46,7 @@ from models import display
 from models.correlation import pearson
 from models.errors import NO_VALUE, InputError, raise_if_any
 from models.records.profile import ALL, Profile, instant_text, selectivities
-from models.scenario.job import PLAIN, SALTED
+from models.scenario.key_groups import PLAIN, SALTED
 
 AIR_TIME = "air_time"  # minutes, where flights have it
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)

@@ -24,6 +24,8 @@ def defaults(version: str) -> Iterator[EngineDefault]:
     configuration = f"Flink {version}, configuration"
     yield EngineDefault("hosts.*.slots", 1, "taskmanager.numberOfTaskSlots", configuration)
     yield EngineDefault("placement.slot_sharing", True, "slot sharing groups: one for the job", "Flink, Task Slots")
+    ranges = "key-group ranges", "KeyGroupRangeAssignment"
+    yield EngineDefault("operators.*.key_group_assignment", "ranges", *ranges)
     yield EngineDefault("detector.heartbeat", "10 s", "heartbeat.interval", configuration)
     yield EngineDefault("detector.timeout", "50 s", "heartbeat.timeout", configuration)
     yield EngineDefault("detector.failed_calls", 2, "heartbeat.rpc-failure-threshold", configuration)
@@ -129,7 +131,13 @@ BEHAVIOURS = (
     ),
     Behaviour("Transactional sinks", Status.ABSENT, "Outputs are visible as soon as they are delivered."),
     Behaviour("Rescaling", Status.ABSENT, "No savepoints, adaptive scheduler, reactive mode or autoscaler."),
-    Behaviour("Key groups", Status.SIMPLIFIED, "Keys are spread over key groups evenly, and not by Flink's hash."),
+    Behaviour(
+        "Key groups",
+        Status.MODELLED,
+        "Each task has a range of them. Keys find theirs by the hash of a number or a string where `key_hash` says so, "
+        "else by another one that is as even. SQL keys have a hash of their own, which is not modelled.",
+        ("operators.*.key_hash", "operators.*.key_group_assignment"),
+    ),
 )
 
 # Of job and tasks as the REST interface shows them: `timestamps` of the job, states of subtasks.

@@ -12,7 +12,7 @@ import numpy as np
 from models.checked_arrays import FloatArray, IntArray, freeze_fields
 from models.correlation import pearson
 from models.errors import InputError, InputFault, raise_if_any
-from models.scenario.job import HASHES, PLAIN, SALTED
+from models.scenario.key_groups import HASHES, PLAIN, SALTED
 from models.schema_types import FrozenMap
 
 ALL = "all"  # the first stream of every profile: every row that was kept

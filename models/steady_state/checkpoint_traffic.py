@@ -196,7 +196,7 @@ def _carriers(
                 continue
             if scenario.fault_tolerance.snapshots.mode == "asynchronous":
                 # Beside the task each key group is written on its own, and tuples take nothing of that.
-                groups = layout_of_groups(operator.groups, operator.parallelism).tolist().count(index)
+                groups = layout_of_groups(operator).tolist().count(index)
                 yield task, "writes", [upload], operator.serialise_bytes_per_s * groups, 0.0
             else:
                 rate = operator.serialise_bytes_per_s * operator.threads
@@ -221,7 +221,7 @@ def _uploads(scenario: Scenario, load: Load, name: str, inputs: RunInputs | None
     kept = sent * own.task_shares if with_outputs else 0 * own.task_shares
     state, shares = operator.state, own.task_shares
     if isinstance(state, (FixedState, PerKeyState)):  # by key groups, however the load is spread
-        tasks = layout_of_groups(operator.groups, operator.parallelism)
+        tasks = layout_of_groups(operator)
         shares = np.bincount(tasks, minlength=operator.parallelism) / operator.groups
     each = None if state is None else state.change_bytes if isinstance(state, FixedState) else state.entry_bytes
     if each is None or tolerance.kind == "full":

@@ -16,7 +16,8 @@ import numpy as np
 from models.scenario.cluster import HostGroup
 from models.scenario.description import ScenarioDescription
 from models.scenario.inputs import RunInputs
-from models.scenario.job import FixedState, PerKeyState, PerTupleState, WindowState, group_shares
+from models.scenario.job import FixedState, Operator, PerKeyState, PerTupleState, WindowState
+from models.scenario.key_groups import group_shares
 from models.scenario.workload import ProfileKeys, SeriesRate, UniformKeys, ZipfKeys
 from models.steady_state.flow import Flow, copies, flows
 from models.topology import layout
@@ -116,8 +117,8 @@ def task_shares(
         for upstream, partitioning in operator.inputs.items():
             rate = rates[upstream].rate_out.mean_per_s * copies(scenario, upstream, name, inputs)
             if partitioning == "key":
-                by_group = _shares_of_groups(mixtures[upstream], operator.groups, inputs)
-                tasks = layout_of_groups(operator.groups, operator.parallelism)
+                by_group = _shares_of_groups(mixtures[upstream], operator, inputs)
+                tasks = layout_of_groups(operator)
                 share = np.bincount(tasks, weights=by_group, minlength=operator.parallelism)
             elif partitioning == "forward":
                 share = found[upstream]
@@ -129,9 +130,9 @@ def task_shares(
     return found
 
 
-def layout_of_groups(groups: int, parallelism: int) -> np.ndarray:
+def layout_of_groups(operator: Operator) -> np.ndarray:
     """Return the task of each key group at the start, (groups,)."""
-    return np.asarray(layout.task_of_group(np.arange(groups), parallelism))  # type: ignore[arg-type]
+    return np.array([operator.task_of(group) for group in range(operator.groups)])
 
 
 def _key_mixtures(
@@ -157,11 +158,14 @@ def _key_mixtures(
     return mixtures
 
 
-def _shares_of_groups(mixture: Mixture, groups: int, inputs: RunInputs | None) -> np.ndarray:
-    """Return the share of each key group in a mixture of key laws, (groups,)."""
-    shares = np.zeros(groups)
+def _shares_of_groups(mixture: Mixture, operator: Operator, inputs: RunInputs | None) -> np.ndarray:
+    """Return the share of each key group of an operator in a mixture of key laws, (groups,)."""
+    shares, groups = np.zeros(operator.groups), operator.groups
     for weight, law in mixture:
-        shares += weight * (_of_profile(law, groups, inputs) if isinstance(law, str) else group_shares(law, groups))
+        of_law = (
+            _of_profile(law, groups, inputs) if isinstance(law, str) else group_shares(law, groups, operator.key_hash)
+        )
+        shares += weight * of_law
     return shares
 
 
@@ -209,7 +213,7 @@ def _chores(scenario: ScenarioDescription, name: str, state_bytes: float) -> np.
     if operator.service is None:
         return busy  # nothing is served one after the other there
     if tolerance.saves(operator):
-        groups = np.bincount(layout_of_groups(operator.groups, operator.parallelism), minlength=operator.parallelism)
+        groups = np.bincount(layout_of_groups(operator), minlength=operator.parallelism)
         copy = tolerance.snapshots.copy_bytes_per_s
         each_s = tolerance.snapshots.pause_s + (state_bytes / operator.groups / copy if copy else 0.0)
         busy += groups * each_s / tolerance.interval_s

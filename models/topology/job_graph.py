@@ -139,7 +139,7 @@ def placement_graph(scenario: ScenarioDescription, inputs: RunInputs | None = No
         graph.add_node(f"task:{task}", role="task", name=task, operator=name, kind=scenario.operators[name].kind)
         graph.add_edge(f"task:{task}", f"host:{placed[task]}", replica=False)
     for one in layout.planned_replicas(scenario):
-        index = layout.task_of_group(one.group, scenario.operators[one.operator].parallelism)
+        index = scenario.operators[one.operator].task_of(one.group)
         ends = f"task:{layout.task_name(one.operator, index)}", f"host:{one.host}"
         groups = graph.edges[ends]["key_groups"] if graph.has_edge(*ends) else 0
         graph.add_edge(*ends, replica=True, key_groups=groups + 1)

@@ -138,11 +138,6 @@ def staying(scenario: ScenarioDescription) -> frozenset[str]:
     return frozenset((*sources, *scenario.placement.fixed))
 
 
-def task_of_group(key_group: int, parallelism: int) -> int:
-    """Return the task that owns a key group at the start: group j is on task j mod parallelism."""
-    return key_group % parallelism
-
-
 def dataflow(scenario: ScenarioDescription) -> nx.DiGraph[str]:
     """Return the graph of the operators, which nobody can change: nodes and readers of each in file order.
 
@@ -291,7 +286,7 @@ def groups_of(scenario: ScenarioDescription, replica: ActiveReplica) -> tuple[in
     if replica.tasks is None:
         return tuple(range(operator.groups))
     named = {k for k in range(operator.parallelism) if task_name(replica.operator, k) in replica.tasks}
-    return tuple(k for k in range(operator.groups) if task_of_group(k, operator.parallelism) in named)
+    return tuple(k for k in range(operator.groups) if operator.task_of(k) in named)
 
 
 def replica_entries(scenario: ScenarioDescription) -> Mapping[str, ActiveReplica]:
@@ -330,9 +325,9 @@ def planned_replicas(scenario: ScenarioDescription) -> list[PlannedReplica]:
     """Return all replicas at the start of a run of a valid scenario, by operator and key group."""
     placed, made = placement(scenario), list[PlannedReplica]()
     for name, replica in replica_entries(scenario).items():
-        parallelism = scenario.operators[replica.operator].parallelism
+        operator = scenario.operators[replica.operator]
         for group in groups_of(scenario, replica):
-            task = task_name(replica.operator, task_of_group(group, parallelism))
+            task = task_name(replica.operator, operator.task_of(group))
             where = (replica.host, placed[task], replica.spares)
             made.append(PlannedReplica(name, replica.operator, group, *where, replica.renew))
     order = {name: index for index, name in enumerate(scenario.operators)}

@@ -199,7 +199,7 @@ def _hosts_of(scenario: Scenario) -> dict[str, list[list[str]]]:
         for name, operator in scenario.operators.items()
     }
     for one in layout.planned_replicas(scenario):
-        hosts = found[one.operator][layout.task_of_group(one.group, scenario.operators[one.operator].parallelism)]
+        hosts = found[one.operator][scenario.operators[one.operator].task_of(one.group)]
         if one.host not in hosts:
             hosts.append(one.host)
     return found

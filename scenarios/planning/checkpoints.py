@@ -170,7 +170,7 @@ def _upstream(scenario: Scenario) -> CheckpointHosts:
         above = next(iter(operator.inputs))
         many = scenario.operators[above].parallelism
         for group in range(operator.groups):
-            task = layout.task_of_group(group, operator.parallelism)
+            task = operator.task_of(group)
             own = placed[layout.task_name(name, task)]
             hosts = [placed[layout.task_name(above, (task + k) % many)] for k in range(many)]
             other = next((host for host in hosts if host != own), None)
@@ -192,10 +192,7 @@ def _keyed_groups(scenario: Scenario) -> tuple[list[tuple[str, int]], list[str],
         if operator.keyed and operator.kind != "sink"
         for group in range(operator.groups)
     ]
-    tasks = [
-        layout.task_name(name, layout.task_of_group(group, scenario.operators[name].parallelism))
-        for name, group in names
-    ]
+    tasks = [layout.task_name(name, scenario.operators[name].task_of(group)) for name, group in names]
     return names, hosts, np.array([hosts.index(placed[task]) for task in tasks], dtype=np.int64)
 
 

@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from models.errors import InputError
 from models.records.profile import Profile
-from models.scenario.job import crc32_group
+from models.scenario.job import Operator
+from models.scenario.key_groups import groups_of_keys
 from models.scenario.scenario import Scenario
 from models.scenario.workload import ConstantRate, ProfileKeys, ProfileRate, UniformKeys
 from models.topology import layout
@@ -113,7 +114,7 @@ def group_loads(scenario: Scenario, profiles: Mapping[str, Profile], *, training
         rows.append(means / bin_s * operator.service.mean_s)
         for group in range(operator.groups):
             names.append((name, group))
-            task = layout.task_name(name, layout.task_of_group(group, operator.parallelism))
+            task = layout.task_name(name, operator.task_of(group))
             hosts_of_groups.append(placed[task])
     used = set(hosts_of_groups)
     hosts = tuple(host for host in layout.hosts(scenario) if host in used)
@@ -137,7 +138,7 @@ def _inputs_by_group(
         if operator.keyed and operator.service is not None:
             # A stream for each operator: adding one does not change the draws of those before it.
             rng = np.random.default_rng([scenario.seed, list(scenario.operators).index(name)])
-            found[name] = _sum([_to_groups(flow, operator.groups, rng) for flow in flows])
+            found[name] = _sum([_to_groups(flow, operator, rng) for flow in flows])
         keys = operator.output.keys if operator.output else None
         total = operator.selectivity * _sum([flow.total for flow in flows])
         grouped = [flow.by_group for flow in flows if flow.by_group is not None]
@@ -192,7 +193,7 @@ def _taken(flow: _Flow, taken: float | str, profile: Profile) -> _Flow:
     return _Flow(by_group, by_group.sum(axis=0), None)
 
 
-def _to_groups(flow: _Flow, groups: int, rng: np.random.Generator) -> FloatArray:
+def _to_groups(flow: _Flow, operator: Operator, rng: np.random.Generator) -> FloatArray:
     """Return tuples by key group and bin, (groups, bins).
 
     Flows of synthetic keys are drawn: whole tuples of each bin, by the shares of the groups.
@@ -200,10 +201,9 @@ def _to_groups(flow: _Flow, groups: int, rng: np.random.Generator) -> FloatArray
     if flow.by_group is not None:
         return flow.by_group
     assert flow.key_weights is not None
-    share = np.zeros(groups)
     # The same hash as in the simulation: a plan is for the groups that the run will have.
-    of_key = [crc32_group(str(key), groups) for key in range(flow.key_weights.size)]
-    np.add.at(share, of_key, flow.key_weights)
+    of_key = groups_of_keys(flow.key_weights.size, operator.groups, operator.key_hash)
+    share = np.bincount(of_key, weights=flow.key_weights, minlength=operator.groups)
     # Rounding the running sum, not each bin, keeps the total: fractions of tuples are carried to the next bin.
     whole = np.diff(np.floor(np.concatenate(([0.0], np.cumsum(flow.total))) + 1e-9)).astype(np.int64)
     return np.asarray(rng.multinomial(whole, share / share.sum()).T.astype(float))

@@ -24,7 +24,7 @@ from analysis.runs.run_summary import RunSummary
 from models.errors import NO_VALUE, InputError, raise_if_any
 from models.records.profile import Profile
 from models.scenario.fault_tolerance import Allocation
-from models.scenario.job import PLAIN, SALTED
+from models.scenario.key_groups import PLAIN, SALTED
 from models.scenario.reading import DesignPoint, number_of_points
 from models.scenario.rules import faults, not_simulated
 from models.scenario.scenario import Scenario

@@ -223,5 +223,5 @@ def _subtasks(plan: RunPlan) -> list[_Subtask]:
     for operator in plan.operators:
         described, first = operator.description, plan.first_partition[operator.index]
         for k in range(described.groups):
-            partitions[numbers[operator.name, layout.task_of_group(k, described.parallelism)]].append(first + k)
+            partitions[numbers[operator.name, described.task_of(k)]].append(first + k)
     return [_Subtask(tuple(partitions[k]), tuple(below[k]), channels[k]) for k in numbers.values()]

@@ -156,12 +156,13 @@ class Cluster:
     def _place(self, placement: Mapping[str, str]) -> None:
         number = {name: index for index, name in enumerate(self.plan.host_names)}
         for index, plan in enumerate(self.plan.operators):
-            parallelism = plan.description.parallelism
+            described = plan.description
             placed = [
-                self.new_task(index, number[placement[layout.task_name(plan.name, k)]]) for k in range(parallelism)
+                self.new_task(index, number[placement[layout.task_name(plan.name, k)]])
+                for k in range(described.parallelism)
             ]
-            for k in range(plan.description.groups):
-                self.partition_task[self.plan.first_partition[index] + k] = placed[layout.task_of_group(k, parallelism)]
+            for k in range(described.groups):
+                self.partition_task[self.plan.first_partition[index] + k] = placed[described.task_of(k)]
 
     def new_task(self, operator: int, host: int) -> int:
         """Start a task of the operator on that host, and return its number."""

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from models.records.decisions import Action, Verdict
 from models.records.tables import NEVER
-from models.topology import layout
 from sim.control.slots import Slots
 from sim.migration.adjustment import (
     Adjustment,
@@ -134,8 +133,8 @@ class Adjustments(PlanKind[AdjustmentRequest]):
 
     def _goals(self, request: AdjustmentRequest) -> list[int]:
         """Return the host of each key group."""
-        groups, hosts = self.state.plan.operators[request.operator].description.groups, request.hosts
-        return [hosts[layout.task_of_group(k, len(hosts))] for k in range(groups)]
+        described, hosts = self.state.plan.operators[request.operator].description, request.hosts
+        return [hosts[described.task_of(k, len(hosts))] for k in range(described.groups)]
 
     def _part(self, old: int, host: int) -> Part:
         cluster = self.cluster

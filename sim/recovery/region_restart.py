@@ -97,7 +97,7 @@ def _regions(plan: RunPlan) -> list[int]:
     """Return the number of the failover region of each partition (n_partitions,)."""
     numbers = {task: number for number, tasks in enumerate(failover_regions(plan.scenario)) for task in tasks}
     return [
-        numbers[layout.task_name(operator.name, layout.task_of_group(index, operator.description.parallelism))]
+        numbers[layout.task_name(operator.name, operator.description.task_of(index))]
         for operator in plan.operators
         for index in range(operator.description.groups)
     ]

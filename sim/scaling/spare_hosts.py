@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from models.records.decisions import Action
 from models.records.tables import NEVER
 from models.scenario.events import ADJUSTMENT, Rescale
-from models.topology import layout
 from models.units import to_ns
 from sim.clock import Process
 from sim.control.adjacent_tasks import AdjacentTasks
@@ -149,19 +148,19 @@ class Rescaling:
         self.rescale(operator, event.parallelism, self.plan.scenario.protocol_of(event))
 
     def rescale(self, operator: int, parallelism: int, protocol: str, why: str = "it is asked for") -> None:
-        """Give key group k to task k modulo the new number; request moves of those that are elsewhere, at once.
+        """Give each key group to its task of the new ones; request moves of those that are elsewhere, at once.
 
         `operator`: its index. `parallelism`: number of tasks from now on. `protocol`: name of the migration protocol,
         or of that which adjusts the operator as a whole.
-        With n tasks before and m after, key groups k with k mod n = k mod m stay where they are, unless their task has
-        another host.
+        Key groups whose task has the same number as before stay where they are, unless it has another host.
         """
         before = len(self._seats[operator])
         self._seats[operator] = self._new_seats(operator, parallelism)
         bound, first = self.migrations.bound_for(), self.plan.first_partition[operator]
         moves = {}
-        for k in range(self.plan.operators[operator].description.groups):
-            group, goal = first + k, self._seats[operator][layout.task_of_group(k, parallelism)]
+        described = self.plan.operators[operator].description
+        for k in range(described.groups):
+            group, goal = first + k, self._seats[operator][described.task_of(k, parallelism)]
             here = self.cluster.task_host[self.cluster.partition_task[self.cluster.owner_of(group)]]
             if bound.get(group, here) != goal:
                 moves[group] = goal

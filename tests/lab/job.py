@@ -130,7 +130,7 @@ def _replicas(job: Job, plain: Scenario) -> dict[str, Any]:
     for name in job.stateful:
         operator = plain.operators[name]
         for group in range(operator.groups):
-            task = layout.task_name(name, layout.task_of_group(group, operator.parallelism))
+            task = layout.task_name(name, operator.task_of(group))
             own = hosts.index(placed[task])
             host, *spares = [*hosts[own + 1 :], *hosts[:own]]
             which: dict[str, Any] = {"key_groups": [group]} if operator.keyed else {"tasks": [task]}

@@ -263,7 +263,7 @@ def replicated_keys(draw: Random, seed: int) -> dict[str, Any]:
     for name in ("pool", *MOVABLE):
         operator = plain.operators[name]
         for group in range(operator.groups):
-            own = placed[layout.task_name(name, layout.task_of_group(group, operator.parallelism))]
+            own = placed[layout.task_name(name, operator.task_of(group))]
             others = [f"h-{k}" for k in range(HOSTS) if f"h-{k}" != own]
             entry = {"operator": name, "key_groups": [group], "host": draw.choice(others)}
             spares = {"spares": draw.sample(others, 2)} if draw.random() < 0.5 else {}

@@ -49,7 +49,7 @@ def _replicas(draw: Random, raw: dict[str, Any]) -> dict[str, Any]:
         for group in range(operator.groups):
             if draw.random() < 0.3:
                 continue
-            own = placed[layout.task_name(name, layout.task_of_group(group, operator.parallelism))]
+            own = placed[layout.task_name(name, operator.task_of(group))]
             others = [f"h-{k}" for k in range(HOSTS) if f"h-{k}" != own]
             entry: dict[str, Any] = {"operator": name, "key_groups": [group], "host": draw.choice(others)}
             if draw.random() < 0.5:

@@ -8,8 +8,13 @@ from typing import Any
 import pytest
 from decided import said as decided
 from small_jobs import NS, applied, built, drain, idle, scenario, simulate, state_losses, without_crashes
+from test_planes import differences
 
 from models.records.tables import NEVER, RunRecords
+from sim import engine
+from sim.control.assembly import PlaneFactory
+from sim.kernel.event_loop.plane import CompiledPlane
+from sim.plain.plane import PlainPlane
 
 
 def job(hosts: int = 3, *crashes: tuple[str, str, str | None], **changes: Any) -> dict[str, Any]:
@@ -52,6 +57,20 @@ def clean(raw: dict[str, Any]) -> None:
     assert run.drained
     assert not state_losses(run)
     assert applied(run.plane) == applied(drain(without_crashes(raw)).plane)
+
+
+@pytest.mark.parametrize("crashes", [(), (("5 s", "h-1", None),)])
+def test_planes_send_keys_by_the_hash_and_the_ranges_of_an_operator(crashes: tuple[tuple[str, str, None], ...]) -> None:
+    def rows(key_hash: str, assignment: str, plane: PlaneFactory | None = None) -> RunRecords:
+        raw = job(3, *crashes)
+        raw["operators"]["count"] |= {"key_hash": key_hash, "key_group_assignment": assignment}
+        return engine.simulate(scenario(raw), plane=plane)
+
+    one = rows("flink-number", "ranges", PlainPlane)
+    assert not differences(one, rows("flink-number", "ranges", CompiledPlane))
+    assert not differences(one, rows("flink-number", "ranges"))  # the scan, where nothing fails
+    assert differences(one, rows("crc32", "ranges"))
+    assert differences(one, rows("flink-number", "round-robin"))
 
 
 @pytest.mark.parametrize("host", ["h-0", "h-1", "h-2"])

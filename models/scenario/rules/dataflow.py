@@ -221,6 +221,8 @@ def _of_tasks(name: str, operator: Operator) -> Iterator[InputFault]:
             yield InputFault(_at(name, "key_groups"), operator.key_groups, rule)
         if operator.key_groups > MOST_GROUPS:
             yield InputFault(_at(name, "key_groups"), operator.key_groups, f"must be at most {MOST_GROUPS}")
+    if operator.key_hash != "crc32" and not operator.keyed:
+        yield InputFault(_at(name, "key_hash"), operator.key_hash, "needs an input partitioned by key")
     if operator.parallelism > MOST_TASKS:
         yield InputFault(_at(name, "parallelism"), operator.parallelism, f"must be at most {MOST_TASKS}")
     if operator.threads > 1 and (operator.keyed or operator.state is not None or operator.kind == "source"):

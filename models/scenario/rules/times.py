@@ -159,3 +159,23 @@ def _of_keys(scenario: Scenario) -> Iterator[InputFault]:
         if keys is not None and keys.count > MOST_KEYS:
             where = path_text(("operators", name, "output", "keys", "count"))
             yield InputFault(where, keys.count, f"must be at most {MOST_KEYS}")
+        if operator.key_hash != "crc32" and _has_groups_of_profile(scenario, name):
+            where = path_text(("operators", name, "key_hash"))
+            rule = "its keys come from a profile, which has hashed them"
+            yield InputFault(where, operator.key_hash, rule, "leave the key out, or give keys of the workload a law")
+
+
+def _has_groups_of_profile(scenario: Scenario, name: str) -> bool:
+    """Return whether keys of a profile come to an operator, which names key groups and not keys."""
+    seen, left = {name}, [*scenario.operators[name].inputs]
+    while left:
+        upstream = left.pop()
+        operator = scenario.operators.get(upstream)
+        if upstream in seen or operator is None or (operator.output is not None and operator.output.keys is not None):
+            continue
+        seen.add(upstream)
+        workload = scenario.workload.get(upstream)
+        if operator.kind == "source" and workload is not None and isinstance(workload.keys, ProfileKeys):
+            return True
+        left.extend(operator.inputs)
+    return False

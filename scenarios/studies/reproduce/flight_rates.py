@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from models.scenario.job import crc32, salted_groups
+from models.scenario.key_groups import crc32, salted_groups
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]

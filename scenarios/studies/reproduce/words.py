@@ -10,7 +10,7 @@ from importlib import resources
 import numpy as np
 
 from models.scenario.inputs import RateSeries
-from models.scenario.job import crc32_group
+from models.scenario.key_groups import crc32_group
 
 _FILE = "shakespeare_words.txt.gz"
 _WORD = re.compile(r"[a-z']+")

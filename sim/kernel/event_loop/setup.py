@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.scenario.job import FixedState, PerKeyState, PerTupleState, WindowState, groups_of_keys
+from models.scenario.job import FixedState, PerKeyState, PerTupleState, WindowState
+from models.scenario.key_groups import groups_of_keys
 from models.units import to_ns
 from sim.clock import TICKS, TIMERS
 from sim.control.cluster import Cluster, RunPlan
@@ -360,7 +361,8 @@ def edge_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:
                 made["kind"] = GROUPED
             else:
                 made["kind"], made["table"] = KEYED, offset
-                table = groups_of_keys(edge.key_count, down.description.groups).astype(np.int32)
+                keyed = down.description
+                table = groups_of_keys(edge.key_count, keyed.groups, keyed.key_hash).astype(np.int32)
                 tables.append(table)
                 offset += table.size
             rows.append(made)

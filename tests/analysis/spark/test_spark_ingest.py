@@ -23,7 +23,7 @@ from analysis.spark.ingest import ingest
 from analysis.spark.session import Setup, setup
 from models.errors import InputError
 from models.records.profile import Profile
-from models.scenario.job import crc32_group
+from models.scenario.key_groups import crc32_group
 from scenarios.files.profiles import FILES, write_profile
 
 pytestmark = pytest.mark.spark

@@ -11,7 +11,7 @@ import pytest
 
 from models.errors import InputError
 from models.scenario.inputs import RateSeries, RunInputs
-from models.scenario.job import crc32_group, group_shares, groups_of_keys
+from models.scenario.key_groups import crc32_group, group_shares, groups_of_keys
 from models.scenario.reading import scenario_from
 from models.scenario.rules import warnings
 from models.scenario.scenario import Scenario
@@ -99,6 +99,16 @@ def test_key_shares_equal_a_loop_over_all_keys() -> None:
     load = expected_load(scenario).operators["count"]
     assert np.allclose(load.task_shares, shares, rtol=1e-12)
     assert np.allclose(load.utilisation, [40 * share * 0.005 for share in shares], rtol=1e-12)
+
+
+def test_key_shares_follow_the_hash_and_the_ranges_of_the_operator() -> None:
+    scenario = word_count(operators__count__key_hash="flink-string", operators__count__key_group_assignment="ranges")
+    weights = [1 / k**1.2 for k in range(1, 301)]
+    shares = [0.0, 0.0, 0.0]
+    for group, weight in zip(groups_of_keys(300, 16, "flink-string").tolist(), weights, strict=True):
+        shares[group * 3 // 16] += weight / sum(weights)
+    assert np.allclose(expected_load(scenario).operators["count"].task_shares, shares, rtol=1e-12)
+    assert not np.allclose(expected_load(word_count()).operators["count"].task_shares, shares)
 
 
 def test_load_of_hosts_is_that_of_their_tasks_over_their_cores() -> None:

@@ -31,7 +31,7 @@ def instances(scenario: Scenario) -> nx.DiGraph:
     placed = layout.placement(scenario)
     where = {task: [host] for task, host in placed.items()}
     for one in planned_replicas(scenario):
-        index = layout.task_of_group(one.group, scenario.operators[one.operator].parallelism)
+        index = scenario.operators[one.operator].task_of(one.group)
         where[layout.task_name(one.operator, index)].append(one.host)
     graph = nx.DiGraph()
     for name, index in layout.tasks(scenario):

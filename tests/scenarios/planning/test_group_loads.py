@@ -10,7 +10,7 @@ from profiled import BINS, GROUPS, raw_scenario, scenario, small_profile
 
 from models.correlation import pearson
 from models.errors import InputError
-from models.scenario.job import crc32_group
+from models.scenario.key_groups import crc32_group
 from models.scenario.reading import scenario_from
 from models.scenario.scenario import Scenario
 from scenarios.planning.checkpoints import METHODS, compare_allocations

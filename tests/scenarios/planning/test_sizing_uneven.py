@@ -18,7 +18,7 @@ import pytest
 from models.planning.sizing.description import sizing_from
 from models.planning.sizing.problem import SizingProblem, SystemPlan, Verdict
 from models.planning.sizing.sticky_placement import StickyPlacement, at_most
-from models.scenario.job import group_shares
+from models.scenario.key_groups import group_shares
 from models.scenario.reading import scenario_from
 from models.scenario.workload import UniformKeys, ZipfKeys
 from optimizer.sizing import solve

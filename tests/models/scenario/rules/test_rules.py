@@ -474,6 +474,21 @@ BROKEN: list[tuple[dict[str, object], list[str]]] = [
         ],
     ),
     ({"workload/words/watermark": "1 us"}, ["workload.words.watermark = 1 us: must be at least 1 ms"]),
+    (
+        {"operators/clean/key_hash": "flink-number"},
+        ["operators.clean.key_hash = flink-number: needs an input partitioned by key"],
+    ),
+    (
+        {
+            "workload/words/keys": {"distribution": "profile"},
+            "workload/words/rate": {"profile": "p", "span": "100 s", "mean": "10 /s"},
+            "operators/count/key_hash": "flink-string",
+        },
+        [
+            "operators.count.key_hash = flink-string: its keys come from a profile, which has hashed them "
+            "(leave the key out, or give keys of the workload a law)",
+        ],
+    ),
 ]
 
 
