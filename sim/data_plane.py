@@ -237,10 +237,18 @@ class CheckpointPlane(Plane, Protocol):
         (`complete_checkpoints`), holds no outputs, and a sink notes what it has delivered.
         """
 
+    def checkpoint_each(self, partitions: Sequence[int], checkpoint_host: int) -> int:
+        """Take checkpoints of these partitions in order, as `checkpoint` does one; return how many were taken.
+
+        In a run with barriers or batches. They are a batch: `Listener.stored` is called once, with the first of those
+        that were taken, when all of these are stored; never if one of them is lost. Else raises ValueError.
+        """
+
     def complete_checkpoints(self, partitions: Collection[int]) -> None:
         """Let the checkpoints of these partitions count that have come to the store; upstream forgets what they cover.
 
-        In a run with barriers or batches. `Listener.stored` is called for each of them when it has come.
+        In a run with barriers or batches. `Listener.stored` is called for each of them when it has come, or for all of
+        `checkpoint_each`.
         """
 
     def plan_checkpoint_host(self, partition: int, host: int) -> None:

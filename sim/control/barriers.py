@@ -43,7 +43,7 @@ class JobCheckpoint:
     tasks: dict[int, int]  # task -> subtask, when it was triggered
     left: set[int]  # subtasks without a snapshot
     heard: Counter[int] = field(default_factory=Counter)  # subtask -> barriers, where nothing is held back
-    writing: set[int] = field(default_factory=set)  # partitions whose snapshots are not stored
+    writing: set[int] = field(default_factory=set)  # first partitions of subtasks whose snapshots are not all stored
     aligned_ns: int = NEVER
     completed_ns: int = NEVER
     outcome: str = "open"
@@ -138,8 +138,8 @@ class BarrierCheckpoints:
     def _save(self, checkpoint: JobCheckpoint, number: int, subtask: _Subtask) -> None:
         """Have the snapshots of a subtask written; a source has its position in its log."""
         if subtask.channels:
-            checkpoint.writing.update(subtask.partitions)
-            taken = sum(self.state.plane.checkpoint(partition, REMOTE) for partition in subtask.partitions)
+            checkpoint.writing.add(subtask.partitions[0])
+            taken = self.state.plane.checkpoint_each(subtask.partitions, REMOTE)
             assert taken == len(subtask.partitions)  # a barrier comes to live tasks, of which none is writing
         checkpoint.left.discard(number)
         if not checkpoint.left:
@@ -149,7 +149,7 @@ class BarrierCheckpoints:
     # -- their end
 
     def stored(self, partition: int) -> None:
-        """Note that the snapshot of a partition is stored, where barriers take checkpoints."""
+        """Note that the snapshots of a subtask are stored, by its first partition, where barriers take checkpoints."""
         checkpoint = self._open
         if checkpoint is not None and partition in checkpoint.writing:
             checkpoint.writing.remove(partition)

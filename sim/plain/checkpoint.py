@@ -15,7 +15,15 @@ from sim.plain.partition import Checkpoint, HostView, Partition, TaskView, Work
 _NS = 1_000_000_000
 
 
-@dataclass(frozen=True)
+@dataclass
+class Batch:
+    """Checkpoints of which the listener hears at once, when the last one is stored."""
+
+    first: Partition
+    left: int  # not stored yet
+
+
+@dataclass
 class _Transfer:
     """A checkpoint on its way to its host."""
 
@@ -23,9 +31,10 @@ class _Transfer:
     checkpoint: Checkpoint
     incarnation: int
     origin: TaskView
-    departure_ns: int
     bytes: int
     row: int  # in the table of checkpoints
+    batch: Batch | None
+    departure_ns: int = NEVER
 
 
 def _rank(transfer: _Transfer) -> int:
@@ -69,7 +78,7 @@ class CheckpointCoordinator:
         if checkpoint_host != NO_HOST:
             self.take_for(partition, checkpoint_host)
 
-    def take_for(self, partition: Partition, checkpoint_host: int) -> None:
+    def take_for(self, partition: Partition, checkpoint_host: int, batch: Batch | None = None) -> None:
         """Take a snapshot of the partition now, for that checkpoint host."""
         task, now = partition.task, self.plane.clock.now_ns()
         # A difference needs its predecessor at the same host.
@@ -100,7 +109,8 @@ class CheckpointCoordinator:
         )
         rate = partition.operator.description.serialise_bytes_per_s
         writing_ns = 0 if rate is None else max(1, round(size * _NS / rate))
-        self._write(partition, writing_ns, lambda: self._ship(partition, task, checkpoint, incarnation, size, row))
+        transfer = _Transfer(partition, checkpoint, incarnation, task, size, row, batch)
+        self._write(partition, writing_ns, lambda: self._ship(transfer))
 
     def _write(self, partition: Partition, writing_ns: int, ship: Callable[[], None]) -> None:
         """Pause the task, have the snapshot written, by the task or beside it, and ship it."""
@@ -135,19 +145,17 @@ class CheckpointCoordinator:
                 return candidate
         return self.plane.listener.checkpoint_host(partition.number)
 
-    def _ship(
-        self, partition: Partition, task: TaskView, checkpoint: Checkpoint, incarnation: int, size: int, row: int
-    ) -> None:
-        clock = self.plane.clock
-        self.plane.recorder.message(clock.now_ns(), "checkpoint", 1, size)
-        arrive = self._at_remote if checkpoint.host == REMOTE else self._stored
+    def _ship(self, transfer: _Transfer) -> None:
+        clock, task, checkpoint_host = self.plane.clock, transfer.origin, transfer.checkpoint.host
+        self.plane.recorder.message(clock.now_ns(), "checkpoint", 1, transfer.bytes)
+        arrive = self._at_remote if checkpoint_host == REMOTE else self._stored
 
         def leaves(departure_ns: int) -> None:
-            transfer = _Transfer(partition, checkpoint, incarnation, task, departure_ns, size, row)
+            transfer.departure_ns = departure_ns
             clock.at(departure_ns + self.plane.plan.latency_ns, _rank(transfer), lambda _: arrive(transfer))
 
-        ends = (task.index, HOST_RECEIVER + checkpoint.host + 1)
-        task.host.link.send(clock.now_ns(), size, ends, self.plane.next_number(), leaves)
+        ends = (task.index, HOST_RECEIVER + checkpoint_host + 1)
+        task.host.link.send(clock.now_ns(), transfer.bytes, ends, self.plane.next_number(), leaves)
 
     def _life(self, checkpoint_host: int) -> int:
         return 0 if checkpoint_host == REMOTE else self.plane.hosts[checkpoint_host].life
@@ -176,7 +184,7 @@ class CheckpointCoordinator:
         if self.description.completes_checkpoints:
             partition.arrived = checkpoint
             self._note_row(transfer.row)
-            self.plane.note_stored(partition)
+            self.note_stored(partition, transfer.batch)
             self.plane.tell()
             return
         partition.saving = False
@@ -191,6 +199,15 @@ class CheckpointCoordinator:
             partition.announced = False
             self.plane.note_stored(partition)
             self.plane.tell()
+
+    def note_stored(self, partition: Partition, batch: Batch | None) -> None:
+        """Note for the listener that a checkpoint is stored, or with the last one of its batch that all are."""
+        if batch is None:
+            self.plane.note_stored(partition)
+            return
+        batch.left -= 1
+        if not batch.left:
+            self.plane.note_stored(batch.first)
 
     def _counts(self, partition: Partition, checkpoint: Checkpoint) -> None:
         partition.checkpoint, partition.saved = checkpoint, True

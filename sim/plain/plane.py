@@ -17,7 +17,7 @@ from sim.pace import FULL, pace_of
 from sim.plain.acker import Acker, Acks
 from sim.plain.audit import ledger
 from sim.plain.channels import Source
-from sim.plain.checkpoint import CheckpointCoordinator
+from sim.plain.checkpoint import Batch, CheckpointCoordinator
 from sim.plain.host import Processor
 from sim.plain.instances import Actions, GroupInstances, side_lists
 from sim.plain.link import FairLink
@@ -260,18 +260,36 @@ class PlainPlane(Acks, Trims, Parcels, Actions, GroupInstances):
 
     def checkpoint(self, partition: int, checkpoint_host: int) -> bool:
         """Take a checkpoint of the partition now, for that checkpoint host; return whether it was taken."""
-        saved = self._numbered[partition]
-        together = self.plan.scenario.fault_tolerance.completes_checkpoints
-        waits = saved.saving or saved.arrived is not None
-        if not saved.live or waits or saved.operator.is_source or (saved.operator.is_sink and not together):
-            return False
-        if saved.operator.is_sink:
-            saved.arrived = saved.snapshot(REMOTE, 0, outputs=False)
-            self.note_stored(saved)
-        else:
-            self.saver.take_for(saved, checkpoint_host)
+        taken = self._take_together([partition], checkpoint_host)
         self.tell()
-        return True
+        return taken == 1
+
+    def checkpoint_each(self, partitions: Sequence[int], checkpoint_host: int) -> int:
+        """Take a batch of checkpoints now, for that checkpoint host; return how many were taken."""
+        if not self.plan.scenario.fault_tolerance.completes_checkpoints:
+            raise ValueError("batches of checkpoints are for runs with barriers or batches")
+        taken = self._take_together(partitions, checkpoint_host)
+        self.tell()
+        return taken
+
+    def _take_together(self, partitions: Sequence[int], checkpoint_host: int) -> int:
+        """Take checkpoints of those that can be saved, of which the listener hears at once."""
+        numbered = [self._numbered[partition] for partition in partitions]
+        taken = [partition for partition in numbered if self._can_be_saved(partition)]
+        batch = Batch(taken[0], len(taken)) if taken else None
+        for partition in taken:
+            if partition.operator.is_sink:
+                partition.arrived = partition.snapshot(REMOTE, 0, outputs=False)
+                self.saver.note_stored(partition, batch)
+            else:
+                self.saver.take_for(partition, checkpoint_host, batch)
+        return len(taken)
+
+    def _can_be_saved(self, partition: Partition) -> bool:
+        together = self.plan.scenario.fault_tolerance.completes_checkpoints
+        waits = partition.saving or partition.arrived is not None
+        operator = partition.operator
+        return partition.live and not waits and not operator.is_source and (together or not operator.is_sink)
 
     def complete_checkpoints(self, partitions: Collection[int]) -> None:
         """Let the checkpoints of these partitions count that have come to the store."""

@@ -290,17 +290,25 @@ class Moves(ABC):
     def checkpoint(self, partition: int, checkpoint_host: int) -> bool:
         """Take a checkpoint of the partition now, for that checkpoint host; return whether it was taken."""
         self._act()
-        u = self.state.partitions[partition]
-        waits = bool(u["saving"]) or u["arrived"] != NONE
-        if not u["live"] or waits or u["is_source"] or (u["is_sink"] and not self.state.options["barriers"]):
+        if not checkpoints.can_be_saved(self.state, partition):
             return False
         self._room(int(self.state.options["fan_out"]) + 2)
-        if u["is_sink"]:
-            checkpoints.note_delivered(self.state, partition)
+        if self.state.partitions["is_sink"][partition]:
+            checkpoints.note_delivered(self.state, partition, NONE)
         else:
-            checkpoints.take(self.state, partition, checkpoint_host)
+            checkpoints.take(self.state, partition, checkpoint_host, NONE)
         self._tell()
         return True
+
+    def checkpoint_each(self, partitions: Sequence[int], checkpoint_host: int) -> int:
+        """Take a batch of checkpoints now, for that checkpoint host; return how many were taken."""
+        self._act()
+        if not self.state.options["barriers"]:
+            raise ValueError("batches of checkpoints are for runs with barriers or batches")
+        self._room((int(self.state.options["fan_out"]) + 2) * (len(partitions) + 1))
+        taken = int(checkpoints.take_each(self.state, np.array(partitions, np.int64), checkpoint_host))
+        self._tell()
+        return taken
 
     def complete_checkpoints(self, partitions: Collection[int]) -> None:
         """The checkpoints of these partitions that have come to the store count."""

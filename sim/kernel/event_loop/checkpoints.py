@@ -26,7 +26,7 @@ from sim.kernel.event_loop.codes import (
 )
 from sim.kernel.event_loop.events import next_control_number, next_mark, next_serial, push
 from sim.kernel.event_loop.fair_links import post
-from sim.kernel.event_loop.free_lists import free_transfer, new_transfer, new_visit
+from sim.kernel.event_loop.free_lists import free_transfer, leave_batch, new_transfer, new_visit
 from sim.kernel.event_loop.notices import TOLD_STORED, notify
 from sim.kernel.event_loop.restoring import save_time, store_time
 from sim.kernel.event_loop.tasks import dispatch, put_in_front, ticket
@@ -131,7 +131,7 @@ def round_goes_on(state: State, ask: bool) -> bool:
                     state.checkpointing.asked = partition
                     return False
                 if checkpoint_host >= _REMOTE:
-                    take(state, partition, checkpoint_host)
+                    take(state, partition, checkpoint_host, NONE)
         ask = True
         state.checkpointing.round_next += 1
         if state.checkpointing.round_next == n:
@@ -158,8 +158,57 @@ def _checkpoint_host(state: State, partition: int) -> int:
 
 
 @kernel
-def take(state: State, partition: int, checkpoint_host: int) -> None:
-    """Take a snapshot of the partition now, for that checkpoint host."""
+def can_be_saved(state: State, partition: int) -> bool:
+    """Return whether control may have a checkpoint of the partition taken."""
+    u = state.partitions[partition]
+    waits = u.saving or u.arrived != NONE
+    return not (not u.live or waits or u.is_source or (u.is_sink and not state.options.barriers))
+
+
+@kernel
+def take_each(state: State, partitions: np.ndarray, checkpoint_host: int) -> int:
+    """Take a batch of checkpoints, of those of these partitions (n,) that can be saved; return how many."""
+    own, batch, taken = NONE, NONE, 0
+    for k in range(partitions.shape[0]):
+        partition = partitions[k]
+        if not can_be_saved(state, partition):
+            continue
+        if own == NONE:
+            # The batch has a member of its own, so that it is not over before all of its checkpoints are begun.
+            own, batch = new_transfer(state), new_transfer(state)
+            b = state.transfers[batch]
+            b.partition = partition
+            b.life = 0
+            b.count = 1
+            t = state.transfers[own]
+            t.partition = partition
+            t.batch = batch
+        state.transfers[batch].count += 1
+        taken += 1
+        if state.partitions[partition].is_sink:
+            note_delivered(state, partition, batch)
+        else:
+            take(state, partition, checkpoint_host, batch)
+    if own != NONE:
+        _tell_stored(state, own)
+        free_transfer(state, own)
+    return taken
+
+
+@kernel
+def _tell_stored(state: State, transfer: int) -> None:
+    """Tell that a checkpoint is stored, or with the last one of its batch that all are."""
+    t = state.transfers[transfer]
+    partition = t.partition
+    if t.batch != NONE:
+        partition = leave_batch(state, transfer)
+    if partition != NONE:
+        notify(state, TOLD_STORED + partition)
+
+
+@kernel
+def take(state: State, partition: int, checkpoint_host: int, batch: int) -> None:
+    """Take a snapshot of the partition now, for that checkpoint host, in a batch or (NONE) by itself."""
     u = state.partitions[partition]
     op = state.operators[u.operator]
     # With barriers all that was sent before the snapshot is in those of the receivers.
@@ -200,6 +249,7 @@ def take(state: State, partition: int, checkpoint_host: int) -> None:
     t.partition = partition
     t.origin = u.task
     t.checkpoint_host = checkpoint_host
+    t.batch = batch
     # The content is that of this instant in any case.
     _write(state, made, whole)
 
@@ -328,7 +378,7 @@ def stored(state: State, transfer: int) -> None:
     if state.extended and state.options.barriers:
         u.arrived = transfer
         state.checkpoint_rows[t.row].stored = state.clock.now
-        notify(state, TOLD_STORED + partition)
+        _tell_stored(state, transfer)
         return
     # Stored or lost, it is not under way any more, and the next turn of the round takes another.
     u.saving = 0
@@ -364,7 +414,7 @@ def _counts(state: State, transfer: int) -> None:
 
 
 @kernel
-def note_delivered(state: State, partition: int) -> None:
+def note_delivered(state: State, partition: int, batch: int) -> None:
     """With barriers: the checkpoint of a sink, which has nothing to store, is what it has delivered."""
     u = state.partitions[partition]
     made = new_transfer(state)
@@ -373,8 +423,9 @@ def note_delivered(state: State, partition: int) -> None:
     t.incarnation = u.incarnation
     t.count = u.applied
     t.row = NONE
+    t.batch = batch
     u.arrived = made
-    notify(state, TOLD_STORED + partition)
+    _tell_stored(state, made)
 
 
 @kernel

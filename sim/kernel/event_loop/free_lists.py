@@ -16,7 +16,8 @@ from sim.kernel.tools.pointer import State
 
 POOL = np.dtype([("left", "i8"), ("free", "i4")], align=True)  # free places: how many, and the first, or NONE
 
-# A checkpoint on its way to its host, or the note to upstream that follows.
+# A checkpoint on its way to its host, the note to upstream that follows, or a batch of checkpoints of which control
+# hears once: `count` of them are not stored, `partition` is the first, and none was lost if `life` is 0.
 TRANSFER = np.dtype(
     [
         ("incarnation", "i8"),
@@ -30,6 +31,7 @@ TRANSFER = np.dtype(
         ("partition", "i4"),
         ("origin", "i4"),
         ("checkpoint_host", "i4"),
+        ("batch", "i4"),  # or NONE, also once it is stored
         ("next", "i4"),
     ],
     align=True,
@@ -74,12 +76,34 @@ def new_transfer(state: State) -> int:
     made = state.transfer_pool.free
     state.transfer_pool.free = state.transfers[made].next
     state.transfer_pool.left -= 1
+    state.transfers[made].batch = NONE
     return made
 
 
 @kernel
 def free_transfer(state: State, transfer: Any) -> None:
-    """Give the place of a transfer back."""
+    """Give the place of a transfer back; what is lost with it, its batch will never have."""
+    if state.transfers[transfer].batch != NONE:
+        state.transfers[state.transfers[transfer].batch].life = 1
+        leave_batch(state, transfer)
+    _give_back(state, transfer)
+
+
+@kernel
+def leave_batch(state: State, transfer: Any) -> int:
+    """Take a transfer out of its batch; return the first partition of a batch of which all are stored, or NONE."""
+    batch = state.transfers[transfer].batch
+    state.transfers[transfer].batch = NONE
+    b = state.transfers[batch]
+    b.count -= 1
+    if b.count > 0:
+        return NONE
+    _give_back(state, batch)
+    return NONE if b.life else b.partition
+
+
+@kernel
+def _give_back(state: State, transfer: Any) -> None:
     state.transfers[transfer].next = state.transfer_pool.free
     state.transfer_pool.free = transfer
     state.transfer_pool.left += 1

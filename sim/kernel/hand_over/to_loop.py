@@ -291,7 +291,7 @@ class _Filling:
             made[name] = found[name]
         made["incarnation"] = loop.partitions["incarnation"][found["partition"]]
         made["departure"] = np.minimum(found["time"] - self.plan.latency_ns, self.at_ns - 1)
-        made["stored_bytes"], made["next"] = found["bytes"], NONE
+        made["stored_bytes"], made["batch"], made["next"] = found["bytes"], NONE, NONE
         made["count"] = self._counts(found)
         made["origin"] = self.partition_task[found["partition"]]
         made["checkpoint_host"] = self.scan.saved["checkpoint_host"][found["partition"]]
