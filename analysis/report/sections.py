@@ -219,10 +219,13 @@ def recovery_section(
         return None
     drawn, listed = figures.phases(recoveries), recoveries_table(recoveries)
     averages = (recovery_means_table(means, engine),) if means else ()
+    of_job = any(one.cause == "checkpoints" for one in recoveries)
+    words = "No host died where the job failed: more checkpoints expired in a row than are tolerated. " if of_job else ""
     return Section(
         "recovery",
         "Recovery",
         "Recovery",
+        words,
         figures=(drawn,) if drawn else (),
         tables=(*averages, tables.cut(listed)),
         definitions={head: said for head, said in tables.MEANING.items() if head in listed.heads},

@@ -29,7 +29,7 @@ from analysis.runs.run_summary import (
 )
 from analysis.runs.timelines import Series
 from analysis.statistics import NS_PER_S, seconds
-from models.records.tables import NEVER, RunRecords
+from models.records.tables import NEVER, THE_JOB, RunRecords
 from models.scenario.scenario import Scenario
 from models.steady_state.checkpoint_traffic import due_every_ns, due_offsets_ns
 
@@ -67,7 +67,7 @@ def checkpoints(scenario: Scenario, records: Sequence[RunRecords]) -> Checkpoint
 def _of_job(records: Sequence[RunRecords]) -> JobCheckpoints:
     """Return counts, times and sizes of the checkpoints of the job over all replications."""
     outcomes: Counter[str] = Counter()
-    durations, barriers, sizes, longest = [], [], [], 0
+    durations, barriers, sizes, longest, failed = [], [], [], 0, 0
     for one in records:
         table = one.tables["job_checkpoints"]
         outcomes.update(table["outcome"].tolist())
@@ -76,6 +76,7 @@ def _of_job(records: Sequence[RunRecords]) -> JobCheckpoints:
         durations += (ended - began).tolist()
         barriers += (table["aligned_ns"][done] - began).tolist()
         sizes += table["bytes"][done].tolist()
+        failed += int((one.tables["failures"]["host"] == THE_JOB).sum())
         longest = max(longest, int(np.diff(np.concatenate(([0], ended, [one.duration_ns]))).max()))
     return JobCheckpoints(
         begun=outcomes.total(),
@@ -86,6 +87,7 @@ def _of_job(records: Sequence[RunRecords]) -> JobCheckpoints:
         barriers_s=_mean_and_max(barriers),
         bytes=MeanAndMax(sum(sizes) / len(sizes) if sizes else None, max(sizes, default=None)),
         longest_between_s=seconds(longest),
+        failed_job=failed,
     )
 
 
@@ -240,7 +242,8 @@ def _ages_ns(scenario: Scenario, one: RunRecords) -> list[int]:
     for host, failed in zip(
         one.tables["failures"]["host"].tolist(), one.tables["failures"]["failed_ns"].tolist(), strict=True
     ):
-        died.setdefault(host, []).append(failed)
+        if host != THE_JOB:
+            died.setdefault(host, []).append(failed)
     columns = (recovered[name].tolist() for name in ("operator", "key_group", "failed_ns", "detected_ns"))
     ages = []
     tolerance = scenario.fault_tolerance

@@ -10,7 +10,7 @@ import numpy as np
 
 from analysis.runs.run_summary import PHASES, Outages, Recovery, RecoveryMean, Replica, Replicas
 from analysis.statistics import ratio_mean, seconds
-from models.records.tables import NEVER, RunRecords
+from models.records.tables import NEVER, THE_JOB, RunRecords
 from models.scenario.scenario import Scenario
 
 _Table = Mapping[str, np.ndarray]
@@ -25,7 +25,7 @@ def recoveries(records: Sequence[RunRecords]) -> tuple[Recovery, ...]:
     from then until the last task downstream of the recovered ones has caught up, each at least 0; `total_s` is their
     sum. A phase that ended for some key groups only has not ended. A host that had nothing on it is recovered when its
     failure is detected. `key_groups` counts what was lost with the host. `cause` is crash, or suspicion where the host
-    lived and was fenced.
+    lived and was fenced; checkpoints where the job failed, in place of a host.
     """
     return tuple(entry for one in records for entry in _of_replication(one))
 
@@ -82,7 +82,7 @@ def _recovery(one: RunRecords, host: int, failed: int, failure: _Table, rows: _T
     by_phase = dict(zip(PHASES, (None if length is None else seconds(length) for length in lengths), strict=True))
     return Recovery(
         one.replication,
-        one.hosts[host],
+        "the job" if host == THE_JOB else one.hosts[host],
         seconds(failed),
         by_phase["detect"],
         by_phase["allocate"],

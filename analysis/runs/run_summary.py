@@ -134,7 +134,8 @@ class JobCheckpoints:
     """Checkpoints of the whole job, where barriers take them.
 
     `duration_s` is the time from the begin of a completed one to its end, `barriers_s` that until the last task took
-    its snapshot. A failure aborts the one that is under way; one that is not complete in time has expired.
+    its snapshot. A failure aborts the one that is under way; one that is not complete in time has expired. More of them
+    in a row than are tolerated have `failed_job` so many times.
     """
 
     begun: int
@@ -145,6 +146,7 @@ class JobCheckpoints:
     barriers_s: MeanAndMax
     bytes: MeanAndMax
     longest_between_s: float
+    failed_job: int = 0
 
 
 @dataclass(frozen=True)
@@ -358,7 +360,7 @@ class Resources:
 
 @dataclass(frozen=True)
 class Recovery:
-    """The phases [s] of the recovery from one failure of a host; None for what did not end.
+    """The phases [s] of the recovery from one failure of a host, or of the job; None for what did not end.
 
     The phases follow each other, so `total_s` is their sum: detect (failure to suspicion), allocate (until hosts are
     chosen), restart (until tasks are up), restore (until state is installed), replay (until the last replayed tuple is

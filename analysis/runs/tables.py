@@ -73,6 +73,8 @@ def recoveries_table(recoveries: Sequence[Recovery], suspected: str = " (suspect
     brief = "Recoveries"
     if any(one.suspected for one in recoveries):
         brief += f" ({suspected.strip()} lived, was silent for too long and was fenced)"
+    if any(one.cause == "checkpoints" for one in recoveries):
+        brief += " (the job: too many checkpoints expired in a row)"
     return Table("The phases of each recovery", columns, rows, "recoveries", brief_title=brief)
 
 
@@ -221,7 +223,8 @@ def job_checkpoints_said(job: JobCheckpoints, interval_s: float) -> str:
     """Return what to say of checkpoints of the whole job."""
     ended = [f"{job.completed:,} completed"]
     ended += [f"{job.aborted:,} aborted by failures"] if job.aborted else []
-    ended += [f"{job.expired:,} expired"] if job.expired else []
+    failed = f", which failed the job {display.count(job.failed_job, 'time')}" if job.failed_job else ""
+    ended += [f"{job.expired:,} expired{failed}"] if job.expired else []
     between = display.duration(job.longest_between_s)
     said = (
         f"Checkpoints of the job every {display.duration(interval_s)}: {job.begun:,} begun, {', '.join(ended)}; "

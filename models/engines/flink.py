@@ -44,6 +44,8 @@ def defaults(version: str) -> Iterator[EngineDefault]:
     yield EngineDefault("fault_tolerance.barriers.restarted", restarted, again, coordinator)
     yield EngineDefault("fault_tolerance.barriers.min_pause", "0 s", "execution.checkpointing.min-pause", configuration)
     yield EngineDefault("fault_tolerance.barriers.timeout", "10 min", "execution.checkpointing.timeout", configuration)
+    tolerated = "execution.checkpointing.tolerable-failed-checkpoints"
+    yield EngineDefault("fault_tolerance.barriers.tolerated_failures", 0, tolerated, configuration)
     written = "a thread beside the task writes"
     yield EngineDefault("fault_tolerance.snapshots.mode", "asynchronous", written, "AsyncCheckpointRunnable")
 
@@ -125,9 +127,10 @@ BEHAVIOURS = (
     Behaviour(
         "Limits of checkpoints",
         Status.SIMPLIFIED,
-        "One that is not complete within the time-out is given up, and the job goes on: "
-        "execution.checkpointing.tolerable-failed-checkpoints is not modelled, nor are concurrent checkpoints.",
-        ("fault_tolerance.barriers.timeout",),
+        "One that is not complete within the time-out has expired. One more in a row than is tolerated fails the job: "
+        "all of it is restarted. No other checkpoint fails here: none is declined, and the store never refuses one. "
+        "There are no concurrent checkpoints.",
+        ("fault_tolerance.barriers.timeout", "fault_tolerance.barriers.tolerated_failures"),
     ),
     Behaviour("Transactional sinks", Status.ABSENT, "Outputs are visible as soon as they are delivered."),
     Behaviour("Rescaling", Status.ABSENT, "No savepoints, adaptive scheduler, reactive mode or autoscaler."),

@@ -15,7 +15,7 @@ class Action(StrEnum):
     RESTORE = "restore"  # a partition, on a host
     RESTART = "restart"  # the job, what was on a host, or a batch
     LOSE_STATE = "lose state"  # of a partition, for good
-    FAIL = "fail"  # a host
+    FAIL = "fail"  # a host, the driver, or the job
     FENCE = "fence"  # a host
     MOVE = "move"  # a key group, to a host: asked for by the balancing of load, or refused, whoever asked
     USE_DIRECT = "use direct"  # for a key group whose protocol needs a checkpoint at the target
@@ -63,6 +63,7 @@ _SENTENCES = {
     (Action.RESTART, Verdict.DONE): "{subject} is started again",
     (Action.RESTART, Verdict.REFUSED): "{subject} is not restarted",
     (Action.LOSE_STATE, Verdict.DONE): "state of {subject} is lost",
+    (Action.FAIL, Verdict.DONE): "{subject} fails",
     (Action.FAIL, Verdict.REFUSED): "failure of {subject} ignored",
     (Action.FENCE, Verdict.DONE): "{subject} is fenced",
     (Action.MOVE, Verdict.DONE): "{subject} is to move to {target}",

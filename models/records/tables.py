@@ -16,6 +16,7 @@ from models.records.decisions import Action, Verdict
 from models.scenario.events import Detail
 
 NEVER = -1  # an instant that did not come before the end of the run
+THE_JOB = -1  # in place of a host that died: the job failed, and no host did
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ def _index(name: str, meaning: str) -> Column:
 _OPERATOR = _index("operator", "index into `operators`")
 _TASK = _index("task", "index into `tasks`")
 _HOST = _index("host", "index into `hosts`")
+_FAILED = _index("host", "index into `hosts`, -1 where the job failed and no host died")
 _GROUP = _index("key_group", "key group, or task index where the operator is not keyed")
 
 TABLES: dict[str, tuple[Column, ...]] = {
@@ -145,7 +147,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("outcome", "str", "", "completed | aborted (by a failure) | expired | open (at the end of the run)"),
     ),
     "failures": (
-        _HOST,
+        _FAILED,
         _time("failed_ns", "the host died"),
         _time("detected_ns", "the detector suspected it, -1 if not"),
         _time("repaired_ns", "the host was back, -1 if not"),
@@ -155,11 +157,12 @@ TABLES: dict[str, tuple[Column, ...]] = {
             "cause",
             "str",
             "",
-            "crash | suspicion (it lived, was silent for too long, and was fenced) | driver (it died, its host lives)",
+            "crash | suspicion (it lived, was silent for too long, and was fenced) | driver (it died, its host lives) | "
+            "checkpoints (more expired in a row than are tolerated, and no host died)",
         ),
     ),
     "recoveries": (
-        _HOST,
+        _FAILED,
         _OPERATOR,
         _GROUP,
         Column("target", "int32", "", "index into `hosts`: where the group resumed"),

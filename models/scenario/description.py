@@ -125,7 +125,16 @@ class ScenarioDescription(Description):
     def keeps_ids(self) -> bool:
         """Return whether tuples have ids: a tuple can come twice, or be lost."""
         by_method = self.fault_tolerance.acking is not None or self.fault_tolerance.batches is not None
-        return self.may_fail or self.migrates or self.has_replicas or self.rebalances or by_method
+        fails = self.may_fail or self.checkpoints_may_fail_it
+        return fails or self.migrates or self.has_replicas or self.rebalances or by_method
+
+    @property
+    def checkpoints_may_fail_it(self) -> bool:
+        """Return whether so many checkpoints can expire in the run that the job fails, although no host does."""
+        barriers = self.fault_tolerance.job_checkpoints
+        if barriers is None or barriers.tolerated_failures is None:
+            return False
+        return (barriers.tolerated_failures + 1) * barriers.timeout_s < self.duration_s
 
     @property
     def has_replicas(self) -> bool:

@@ -219,7 +219,10 @@ class Barriers(Description):
     min_pause_s: Seconds = Field(default=0.0, alias="min_pause")
     """Least time between the end of a checkpoint and the begin of the next."""
     timeout_s: PositiveSeconds = Field(default=600.0, alias="timeout")
-    """Time after which a checkpoint that is not complete is given up."""
+    """Time after which a checkpoint that is not complete is given up: it has expired."""
+    tolerated_failures: int | None = Field(default=None, strict=True, ge=0, le=10**9)
+    """How many checkpoints may expire in a row; one more fails the job, all of which is restarted. Without it, the job
+    goes on whatever expires."""
 
 
 class MicroBatches(Description):

@@ -119,7 +119,8 @@ def queues_only(scenario: Scenario) -> bool:
         one.window is None and one.timer is None and one.buffer is None and one.kind != "join" for one in operators
     )
     own_cores = all(group.cpu == "dedicated" and group.load is None for group in scenario.hosts.values())
-    calm = not (scenario.may_fail or scenario.has_replicas or scenario.events or scenario.counts_load)
+    fails = scenario.may_fail or scenario.checkpoints_may_fail_it
+    calm = not (fails or scenario.has_replicas or scenario.events or scenario.counts_load)
     return plain and own_cores and calm and scenario.fault_tolerance.method in ("none", "checkpoint")
 
 

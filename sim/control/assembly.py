@@ -108,6 +108,7 @@ class Control:
         if self.barriers.rules is not None:
             self.crash.checkpoints_end = self.barriers.failed
             self.recovery.opened = self.barriers.opened
+            self.barriers.fail_job = self.failures.fail_job
         self.coordinator.runtime.restarts = Restarts(
             state,
             self.instances,

@@ -9,12 +9,13 @@ goes back to it. Source: Carbone et al., "Lightweight Asynchronous Snapshots for
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
+from models import display
 from models.records.tables import NEVER
 from models.topology import layout
 from models.units import to_ns
@@ -63,6 +64,8 @@ class BarrierCheckpoints:
         self._open: JobCheckpoint | None = None
         self._turns = 0  # plans for the next checkpoint so far; only the newest holds
         self._down = False  # since a failure, until all tasks run again
+        self._expired = 0  # in a row
+        self.fail_job: Callable[[str], None] | None = None  # called with the reason; set by whom it concerns
         self._subtasks = _subtasks(state.plan) if self.rules is not None else []
         self._saved = [p for one in self._subtasks if one.channels for p in one.partitions]
 
@@ -165,6 +168,7 @@ class BarrierCheckpoints:
         if checkpoint is self._open:
             self._end("completed")
             checkpoint.completed_ns = self.clock.now_ns()
+            self._expired = 0
             self.state.plane.complete_checkpoints(self._saved)
             self._plan_next(checkpoint)
 
@@ -173,7 +177,25 @@ class BarrierCheckpoints:
         if checkpoint is self._open:
             self._end("expired")
             self.state.plane.abort_checkpoints(self._saved)
-            self._plan_next(checkpoint)
+            self._expired += 1
+            if self._tolerates():
+                self._plan_next(checkpoint)
+            else:
+                self._fail()
+
+    def _tolerates(self) -> bool:
+        """Return whether the job goes on although so many checkpoints have expired in a row."""
+        assert self.rules is not None
+        most = self.rules.tolerated_failures
+        return most is None or self._expired <= most
+
+    def _fail(self) -> None:
+        """Fail the job, with checkpoints that count anew from then on."""
+        assert self.rules is not None
+        assert self.fail_job is not None
+        most, number, self._expired = self.rules.tolerated_failures, self._expired, 0
+        has, are = "has" if number == 1 else "have", "is" if most == 1 else "are"
+        self.fail_job(f"{display.count(number, 'checkpoint')} {has} expired in a row, and {most} {are} tolerated")
 
     def _end(self, outcome: str) -> None:
         if self._open is not None:

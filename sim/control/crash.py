@@ -91,6 +91,22 @@ class CrashCoordinator:
         self._kill_all()
         return lost
 
+    def lose_job(self) -> list[int]:
+        """Kill all tasks of the job, whose hosts live; return their partitions.
+
+        What is on a host that is dead, which nobody has detected, is lost with that.
+        """
+        lost = [one for one, live in enumerate(self.cluster.partition_live) if live]
+        self._kill_all()
+        if self.checkpoints_end is not None:
+            self.checkpoints_end()
+        return lost
+
+    def restart_job(self, losses: Sequence[LostPartition]) -> None:
+        """Restart all regions of the job, which has just been lost, as one."""
+        assert self._regions is not None
+        self._regions.add(losses, together=True)
+
     def lose_once_more(self, host: int) -> None:
         """Lose what was sent to a host that is dead, which nobody has detected."""
         self.state.view.died(host, {})

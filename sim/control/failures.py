@@ -13,7 +13,7 @@ import numpy as np
 
 from models import display
 from models.records.decisions import Action, Verdict
-from models.records.tables import NEVER
+from models.records.tables import NEVER, THE_JOB
 from models.scenario.cluster import ExponentialFailures, ScheduledFailures
 from models.scenario.events import DriverFailure, HostFailure
 from models.scenario.fault_tolerance import Detector
@@ -21,6 +21,7 @@ from models.units import to_ns
 from sim.clock import Process
 from sim.control.cluster import LostPartition, RunPlan
 from sim.control.crash import CrashCoordinator
+from sim.control.restart_loop import JOB
 from sim.control.run_state import StateOn
 from sim.data_plane import Plane
 from sim.draws import at_least_one_ns, code_of, delay_ns, delays_ns, generator, numbered, uniforms
@@ -101,7 +102,7 @@ class Silence:
         return int(heard[silent[0]]) + self._beats.timeout_ns if silent.size else None
 
 
-CRASH, SUSPICION, DRIVER = "crash", "suspicion", "driver"
+CRASH, SUSPICION, DRIVER, CHECKPOINTS = "crash", "suspicion", "driver", "checkpoints"
 
 
 def instant_ns(plan: RunPlan, name: str, event: HostFailure | DriverFailure) -> int:
@@ -172,6 +173,17 @@ class Failures:
         yield clock.sleep(at_ns + to_ns(self.scenario.detector.connection_s or 0.0))
         recorder.revise("failures", row, detected_ns=clock.now_ns(), repaired_ns=clock.now_ns())
         crash.recover([LostPartition(partition, host, at_ns, row) for partition in lost])
+
+    def fail_job(self, why: str) -> None:
+        """Fail the job because of its checkpoints: all of it is restarted, which nobody has to detect."""
+        now, is_owner = self.state.clock.now_ns(), self.state.cluster.is_owner
+        self.state.decide(Action.FAIL, JOB, why)
+        lost = [partition for partition in self.crash.lose_job() if is_owner(partition)]
+        row = self._row(THE_JOB, len(lost), CHECKPOINTS)
+        self.state.recorder.revise("failures", row, detected_ns=now, repaired_ns=now)
+        if not lost:  # all of it is on hosts that are dead, which nobody has detected
+            self.state.recorder.revise("failures", row, caught_up_ns=now)
+        self.crash.restart_job([LostPartition(partition, THE_JOB, now, row) for partition in lost])
 
     def _scheduled(self, host: int, law: ScheduledFailures) -> Process:
         """Fail one host at given times."""

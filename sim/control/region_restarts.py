@@ -48,19 +48,24 @@ class RegionRestarts:
         self._down: dict[int, _Down] = {}  # by region
         self._failed = False
 
-    def add(self, losses: Sequence[LostPartition]) -> None:
-        """Restart the regions of what is lost, which has just been detected; a job that has failed stays down."""
+    def add(self, losses: Sequence[LostPartition], together: bool = False) -> None:
+        """Restart the regions of what is lost, which has just been detected; a job that has failed stays down.
+
+        The strategy is asked for each region, or once for all of them where they have failed `together`.
+        """
         if self._failed:
             return
-        now = self.state.clock.now_ns()
+        now, begun = self.state.clock.now_ns(), list[int]()
         for loss in losses:
             region = self.method.region_of(loss.partition)
             if region not in self._down:
                 self._down[region] = _Down()
-                self.state.clock.process(self._restart(region))
+                begun.append(region)
             detected = loss.noticed(now)
             self._down[region].losses.append(detected)
             self.recoveries.starting.append(detected)
+        for regions in [begun] if together and begun else [[region] for region in begun]:
+            self.state.clock.process(self._restart(regions))
         self.go_on()
 
     def go_on(self) -> None:
@@ -70,16 +75,23 @@ class RegionRestarts:
                 down.waits = False
                 self.state.clock.process(self._deploy(region))
 
-    def _restart(self, region: int) -> Process:
-        if (yield from self._pass_by(region)):
-            yield from self._deploy(region)
+    def _restart(self, regions: Sequence[int]) -> Process:
+        if (yield from self._pass_by(regions)):
+            for region in regions[1:]:
+                self.state.clock.process(self._deploy(region))
+            yield from self._deploy(regions[0])
 
-    def _pass_by(self, region: int) -> Generator[simpy.Event, Any, bool]:
+    def _pass_by(self, regions: Sequence[int]) -> Generator[simpy.Event, Any, bool]:
         """Sleep until the restart that is not in vain, and the allocation of slots; return False for a failed job."""
         if self._failed:
             return False
-        down, failure = self._down[region], self._down[region].losses[0].failure
-        if not (yield from self._loop.pass_by(JOB, failure, lambda: max(down.losses, key=_counts_until))):
+        down = [self._down[region] for region in regions]
+        failure = down[0].losses[0].failure
+
+        def longest() -> LostPartition:
+            return max((loss for one in down for loss in one.losses), key=_counts_until)
+
+        if not (yield from self._loop.pass_by(JOB, failure, longest)):
             self._give_up()
         if self._failed:
             return False
@@ -112,7 +124,7 @@ class RegionRestarts:
                     down.waits = True
                     return
                 yield from self._loop.fail()
-                if not (yield from self._pass_by(region)):
+                if not (yield from self._pass_by([region])):
                     return
 
     def _is_known(self, region: int) -> bool:

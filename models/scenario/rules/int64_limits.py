@@ -163,7 +163,8 @@ def _places(scenario: Scenario) -> dict[str, set[str]]:
 def _of_services(scenario: Scenario, busy: _Busy) -> Iterator[InputFault]:
     """Yield faults of services, and of the time for duplicates."""
     hint = "take shorter services, faster hosts, fewer tuples or a shorter run"
-    duplicate_s = scenario.fault_tolerance.duplicate_s if scenario.may_fail else 0.0
+    fails = scenario.may_fail or scenario.checkpoints_may_fail_it
+    duplicate_s = scenario.fault_tolerance.duplicate_s if fails else 0.0
     for name, operator in scenario.operators.items():
         slowest = min((scenario.hosts[group].speed for group in busy.hosts[name]), default=1.0)
         tuples = busy.tuples_in[name]
