@@ -220,7 +220,7 @@ def recovery_section(
     drawn, listed = figures.phases(recoveries), recoveries_table(recoveries)
     averages = (recovery_means_table(means, engine),) if means else ()
     of_job = any(one.cause == "checkpoints" for one in recoveries)
-    words = "No host died where the job failed: more checkpoints expired in a row than are tolerated. " if of_job else ""
+    words = "Where the job failed no host died: more checkpoints expired in a row than are tolerated." if of_job else ""
     return Section(
         "recovery",
         "Recovery",

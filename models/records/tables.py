@@ -157,8 +157,8 @@ TABLES: dict[str, tuple[Column, ...]] = {
             "cause",
             "str",
             "",
-            "crash | suspicion (it lived, was silent for too long, and was fenced) | driver (it died, its host lives) | "
-            "checkpoints (more expired in a row than are tolerated, and no host died)",
+            "crash | suspicion (it lived, was silent for too long, and was fenced) | driver (it died, its host lives) "
+            "| checkpoints (more expired in a row than are tolerated, and no host died)",
         ),
     ),
     "recoveries": (
