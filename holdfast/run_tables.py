@@ -12,6 +12,7 @@ from analysis.runs.tables import (
     mean_with_interval,
     recovery_means_table,
 )
+from analysis.runs.visibility import commits
 from analysis.statistics import Mean
 from holdfast.terminal import table
 from models import display
@@ -22,12 +23,14 @@ if TYPE_CHECKING:
         Checkpoints,
         Elasticity,
         HostsInUse,
+        Latency,
         Maintenance,
         Outages,
         Replicas,
         RunSummary,
     )
     from analysis.runs.timelines import Held
+    from models.scenario.scenario import Scenario
     from models.table import Table
 
 
@@ -36,9 +39,22 @@ _MOST_REPLICAS = 24  # that took over, were lost or made anew, one by one
 
 def latency_table(summary: RunSummary) -> Table:
     """Return latency from source to sink."""
-    latency = summary.latency_s
+    return _latencies(f"Latency, source to sink ({summary.latency_s.count:,} tuples)", summary.latency_s)
+
+
+def visible_said(scenario: Scenario, summary: RunSummary) -> list[Table | str]:
+    """Return the time from source until tuples are visible, where sinks commit them at checkpoints."""
+    visible = summary.visible
+    if visible is None:
+        known = "When committed output is visible is known where recording.detail is tuples."
+        return [known] if commits(scenario) else []
+    waiting = f"; {visible.hidden:,} not by the end" if visible.hidden else ""
+    title = f"Latency, source to committed output ({visible.latency_s.count:,} tuples{waiting})"
+    return [_latencies(title, visible.latency_s)]
+
+
+def _latencies(title: str, latency: Latency) -> Table:
     columns = ("mean", "p50", "p90", "p95", "p99", "p999", "max")
-    title = f"Latency, source to sink ({latency.count:,} tuples)"
     return table(title, columns, [[display.duration(getattr(latency, column)) for column in columns]], text_columns=0)
 
 

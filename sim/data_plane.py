@@ -251,6 +251,9 @@ class CheckpointPlane(Plane, Protocol):
         `checkpoint_each`.
         """
 
+    def deliveries(self) -> int:
+        """Return how many rows of `deliveries` there are by now; 0 where single tuples are not recorded."""
+
     def plan_checkpoint_host(self, partition: int, host: int) -> None:
         """Plan this host, or NO_HOST, for the checkpoints of the partition from now on, as the cluster says already."""
 

@@ -207,7 +207,7 @@ def run_sections(
     )
     return [
         topology_section(values.topology(scenario, inputs)),
-        latency_section(lines.latency(first), recoveries, migrations, decisions),
+        latency_section(lines.latency(first), recoveries, migrations, decisions, summary.visible),
         ccdf_section(lines.latency_ccdfs(records)),
         flow_section(flow, recoveries, operators),
         rebalances_section(summary.rebalances, lines.around_rebalances(scenario, first, summary.rebalances)),
@@ -331,6 +331,8 @@ def _headline(summary: RunSummary) -> tuple[Fact, ...]:
         Fact("median latency", _seconds(latency.p50)),
         Fact("99 % of tuples within", _seconds(latency.p99)),
     ]
+    if summary.visible is not None:
+        facts.append(Fact("99 % of tuples visible within", _seconds(summary.visible.latency_s.p99)))
     # The slowest that ended; if none did, the page says so in place of a number.
     totals = [one.total_s for one in summary.recoveries if one.total_s is not None]
     if totals:

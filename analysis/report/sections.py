@@ -29,6 +29,7 @@ from analysis.runs.run_summary import (
     RecoveryMean,
     Replicas,
     Verdict,
+    Visible,
 )
 from analysis.runs.tables import (
     guarantee_table,
@@ -113,6 +114,7 @@ def latency_section(
     recoveries: Sequence[Recovery] = (),
     migrations: Sequence[ClassifiedMigration] = (),
     decisions: Sequence[Decision] = (),
+    visible: Visible | None = None,
 ) -> Section | None:
     """Return latency over time with what happened below, and around the longest recovery; None without deliveries.
 
@@ -138,6 +140,12 @@ def latency_section(
     words = "Half of the tuples are faster than the median, one in a hundred is slower than the p99."
     if whole.events:
         words += " Look whether the lines rise where a mark stands below them."
+    if visible is not None:
+        half, most = (text.seconds(one) for one in (visible.latency_s.p50, visible.latency_s.p99))
+        words += (
+            f" Sinks commit at checkpoints: half of the tuples are visible {half} after their creation, 99 % within "
+            f"{most}; {visible.hidden:,} are not by the end of the run."
+        )
     return Section("latency", "Latency from source to sink", "Latency", words, figures=tuple(drawn))
 
 

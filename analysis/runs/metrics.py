@@ -41,7 +41,7 @@ def metrics_of(summary: RunSummary) -> Metrics:
     # Without the lists of entries, whose length differs between runs: these come as counts, means and maxima.
     listed = replace(summary, recoveries=(), recovery_means=(), migrations=(), rebalances=())
     found = dict(_numbers(to_document(listed), ""))
-    names = (*PHASES, "total", "first_output")
+    names = (*PHASES, "total", "first_output", *(("first_visible",) if summary.visible is not None else ()))
     lengths = {f"{name}_s": [one.length_s(name) for one in summary.recoveries] for name in names}
     for end in () if summary.engine is None else summary.engine.milestones:
         lengths[f"{end.key}_s"] = [one.until_s(end.phase) for one in summary.recoveries]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from analysis.runs.run_summary import PHASES, Outages, Recovery, RecoveryMean, Replica, Replicas
+from analysis.runs.visibility import commits
 from analysis.statistics import ratio_mean, seconds
 from models.records.tables import NEVER, THE_JOB, RunRecords
 from models.scenario.scenario import Scenario
@@ -17,7 +18,7 @@ _Table = Mapping[str, np.ndarray]
 _ENDS = ("allocated_ns", "started_ns", "restored_ns", "replayed_ns")  # of phases, as the rows have them
 
 
-def recoveries(records: Sequence[RunRecords]) -> tuple[Recovery, ...]:
+def recoveries(records: Sequence[RunRecords], visible: Sequence[np.ndarray] | None = None) -> tuple[Recovery, ...]:
     """Return one entry for each failure of a host, by replication, time and host; an instant that never came is None.
 
     `detect_s` = detected - failed, `allocate_s` = last allocated - detected, `restart_s` = last started - last
@@ -25,9 +26,11 @@ def recoveries(records: Sequence[RunRecords]) -> tuple[Recovery, ...]:
     from then until the last task downstream of the recovered ones has caught up, each at least 0; `total_s` is their
     sum. A phase that ended for some key groups only has not ended. A host that had nothing on it is recovered when its
     failure is detected. `key_groups` counts what was lost with the host. `cause` is crash, or suspicion where the host
-    lived and was fenced; checkpoints where the job failed, in place of a host.
+    lived and was fenced; checkpoints where the job failed, in place of a host. `visible` says when each delivery of a
+    replication was visible, where sinks commit at checkpoints.
     """
-    return tuple(entry for one in records for entry in _of_replication(one))
+    shown: Sequence[np.ndarray | None] = [None] * len(records) if visible is None else visible
+    return tuple(entry for one, at in zip(records, shown, strict=True) for entry in _of_replication(one, at))
 
 
 def recovery_means(
@@ -48,13 +51,16 @@ def recovery_means(
         found = ratio_mean([math.fsum(run) for run in runs], [len(run) for run in runs])
         return RecoveryMean(phase, found.mean, found.ci95, sum(map(len, runs)), words.get(phase))
 
-    return tuple(mean(phase) for phase in (*PHASES, "total", "first_output")) if ended else ()
+    outputs = ("first_output", "first_visible") if commits(scenario) else ("first_output",)
+    return tuple(mean(phase) for phase in (*PHASES, "total", *outputs)) if ended else ()
 
 
-def _of_replication(one: RunRecords) -> list[Recovery]:
+def _of_replication(one: RunRecords, visible: np.ndarray | None) -> list[Recovery]:
     failures, rows = one.tables["failures"], one.tables["recoveries"]
     keys = {(int(at), int(host)) for at, host in zip(failures["failed_ns"], failures["host"], strict=True)}
-    return [_recovery(one, host, at, _rows(failures, at, host), _rows(rows, at, host)) for at, host in sorted(keys)]
+    return [
+        _recovery(one, host, at, _rows(failures, at, host), _rows(rows, at, host), visible) for at, host in sorted(keys)
+    ]
 
 
 def _rows(table: _Table, at: int, host: int) -> dict[str, np.ndarray]:
@@ -62,7 +68,9 @@ def _rows(table: _Table, at: int, host: int) -> dict[str, np.ndarray]:
     return {name: column[chosen] for name, column in table.items()}
 
 
-def _recovery(one: RunRecords, host: int, failed: int, failure: _Table, rows: _Table) -> Recovery:
+def _recovery(
+    one: RunRecords, host: int, failed: int, failure: _Table, rows: _Table, visible: np.ndarray | None
+) -> Recovery:
     groups = len(rows["failed_ns"])
     detected = _last(failure["detected_ns"])
     if groups < failure["lost_partitions"].sum():
@@ -95,21 +103,24 @@ def _recovery(one: RunRecords, host: int, failed: int, failure: _Table, rows: _T
         key_groups=int(failure["lost_partitions"].sum()),
         replayed=int(rows["replayed"].sum()),
         bytes=int(rows["bytes"].sum()),
-        first_output_s=_first_output_s(one, failed, rows["restored_ns"]),
+        first_output_s=_first_output_s(one, failed, rows["restored_ns"], one.tables["deliveries"]["delivered_ns"]),
+        first_visible_s=None if visible is None else _first_output_s(one, failed, rows["restored_ns"], visible),
     )
 
 
-def _first_output_s(one: RunRecords, failed: int, restored: np.ndarray) -> float | None:
-    """Return the time from a failure until the first new output after a restore [s]; None if that is not known.
+def _first_output_s(one: RunRecords, failed: int, restored: np.ndarray, seen: np.ndarray) -> float | None:
+    """Return the time from a failure until the first new output after a restore is seen [s]; None if that is not known.
 
-    `restored`: instants at which what was lost had its state [ns]. Between failure and restart tasks that live may go
-    on: what they deliver is no sign that the job is back. Histograms have no single tuples.
+    `restored`: instants at which what was lost had its state [ns]; `seen`: when each delivery is, or NEVER. Between
+    failure and restart tasks that live may go on: what they deliver is no sign that the job is back. Histograms have no
+    single tuples.
     """
     back = restored[restored != NEVER]
     if one.detail == "histograms" or not back.size:
         return None
     rows = one.tables["deliveries"]
-    at = rows["delivered_ns"][(rows["created_ns"] >= failed) & (rows["delivered_ns"] >= back.min())]
+    new = (rows["created_ns"] >= failed) & (rows["delivered_ns"] >= back.min())
+    at = seen[new & (seen != NEVER)]
     return seconds(int(at.min()) - failed) if at.size else None
 
 

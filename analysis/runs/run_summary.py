@@ -60,6 +60,18 @@ class Latency(ReplicationLatency):
 
 
 @dataclass(frozen=True)
+class Visible:
+    """Times of tuples until sinks that commit at checkpoints have committed them, from source and from sink [s].
+
+    Tuples are those of the latency. `hidden` ones were not visible before the end of the run.
+    """
+
+    latency_s: Latency
+    delay_s: Durations
+    hidden: int
+
+
+@dataclass(frozen=True)
 class OperatorSummary:
     """The work of one operator; `queue_mean` is in tuples, `utilisation` a share of its servers.
 
@@ -367,6 +379,7 @@ class Recovery:
     processed) and catch up (until every affected task is idle in turn). `key_groups` were lost with the host, and
     `replayed` tuples were sent again. `first_output_s` counts from the failure until, once the first state is
     restored, a sink takes a tuple that was created after the failure. It is known where single tuples are recorded.
+    `first_visible_s` counts until the first of these is visible, where sinks commit at checkpoints.
     """
 
     replication: int
@@ -384,6 +397,7 @@ class Recovery:
     replayed: int
     bytes: int
     first_output_s: float | None = None
+    first_visible_s: float | None = None
 
     @property
     def suspected(self) -> bool:
@@ -592,6 +606,7 @@ class RunSummary:
     warmup_s: float
     operators: Mapping[str, OperatorSummary]
     latency_s: Latency
+    visible: Visible | None
     recording: Recording | None
     engine: EngineUsed | None
     kernel: KernelUsed | None

@@ -44,8 +44,10 @@ from analysis.runs.run_summary import (
     Resources,
     RunSummary,
     Verdict,
+    Visible,
 )
 from analysis.runs.timelines import busy_cores, kept_outputs
+from analysis.runs.visibility import commits, visible_ns, visible_times
 from analysis.statistics import Times, count_of, described, mean_of
 from models.records.histogram import QUANTILE_ERROR, Floats, Ints, exact_sum
 from models.records.tables import NEVER, RunRecords
@@ -65,7 +67,10 @@ def summarise(scenario: Scenario, records: Sequence[RunRecords]) -> RunSummary:
     if any(one.operators != records[0].operators for one in records):
         raise ValueError("replications of one scenario have the same operators")
     latencies = [_latencies(one) for one in records]
-    recovered = recoveries(records)
+    shown = None
+    if commits(scenario) and not any(one.detail == "histograms" for one in records):
+        shown = [visible_ns(scenario, one) for one in records]
+    recovered = recoveries(records, shown)
     summary = RunSummary(
         scenario=scenario.name,
         seed=scenario.seed,
@@ -73,6 +78,7 @@ def summarise(scenario: Scenario, records: Sequence[RunRecords]) -> RunSummary:
         warmup_s=scenario.warmup_s,
         operators={name: _operator(scenario, name, records) for name in names},
         latency_s=_latency(latencies),
+        visible=None if shown is None else _visible(*visible_times(scenario, shown, records)),
         recording=_recording(records),
         engine=_engine(scenario),
         kernel=_kernel(records),
@@ -210,6 +216,10 @@ def _latency(parts: Sequence[Times]) -> Latency:
     found = described(parts, (*_SHARES, 0.999))
     p50, p90, p95, p99, p999 = found.quantiles
     return Latency(found.mean, p50, p90, p95, p99, p999, found.max, found.count, found.ci95)
+
+
+def _visible(latencies: Sequence[Times], delays: Sequence[Times], hidden: int) -> Visible:
+    return Visible(_latency(latencies), _durations(delays), hidden)
 
 
 def _latencies(one: RunRecords) -> Times:

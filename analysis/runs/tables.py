@@ -81,10 +81,13 @@ def recoveries_table(recoveries: Sequence[Recovery], suspected: str = " (suspect
 def recovery_means_table(means: Sequence[RecoveryMean], engine: EngineUsed | None) -> Table:
     """Return the mean of each phase with its 95 % interval, and the engine's word for its end where one is named."""
     lengths = {one.phase: one.mean_s for one in means}
-    shown = [*shown_phases([{phase: lengths[phase] for phase in PHASES}]), "total", "first_output"]
+    shown = [*shown_phases([{phase: lengths[phase] for phase in PHASES}]), "total", "first_output", "first_visible"]
     ends = {} if engine is None else {one.phase: f"{one.word}: {one.text}" for one in engine.milestones}
-    texts = {"first_output": "a tuple from after the failure is at a sink"}
-    unknown = {"first_output": "known where recording.detail is tuples"}
+    texts = {
+        "first_output": "a tuple from after the failure is at a sink",
+        "first_visible": "such a tuple is committed",
+    }
+    unknown = dict.fromkeys(texts, "known where recording.detail is tuples")
     columns = (
         Column("phase", lambda phase: phase.replace("_", " "), number=False),
         Column("mean", _phase_mean),

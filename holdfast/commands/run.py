@@ -160,6 +160,7 @@ def _write(out: Path, command: str, result: RunResult, loaded: LoadedScenario, *
 def _show(result: RunResult) -> None:
     summary = result.typed_summary
     terminal.show(tables.operators_table(summary.operators).brief, run_tables.latency_table(summary))
+    terminal.show(*run_tables.visible_said(result.scenario, summary))
     if summary.checkpoints:
         terminal.show(*run_tables.checkpoints_said(summary.checkpoints))
     if summary.migrations:

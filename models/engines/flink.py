@@ -132,7 +132,15 @@ BEHAVIOURS = (
         "There are no concurrent checkpoints.",
         ("fault_tolerance.barriers.timeout", "fault_tolerance.barriers.tolerated_failures"),
     ),
-    Behaviour("Transactional sinks", Status.ABSENT, "Outputs are visible as soon as they are delivered."),
+    Behaviour(
+        "Transactional sinks",
+        Status.SIMPLIFIED,
+        "What a sink with commit = at-checkpoint delivers is visible when the checkpoint is complete that covers it; "
+        "what was not committed is delivered again after a restart. Commits take no time, also at a sink that is down "
+        "then, for which Flink commits when it restores it, and transactions have no time-out. The times are known "
+        "where single tuples are recorded. Outputs of other sinks are visible as soon as they are delivered.",
+        ("operators.*.commit",),
+    ),
     Behaviour("Rescaling", Status.ABSENT, "No savepoints, adaptive scheduler, reactive mode or autoscaler."),
     Behaviour(
         "Key groups",

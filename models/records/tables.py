@@ -46,7 +46,7 @@ def _index(name: str, meaning: str) -> Column:
 _OPERATOR = _index("operator", "index into `operators`")
 _TASK = _index("task", "index into `tasks`")
 _HOST = _index("host", "index into `hosts`")
-_FAILED = _index("host", "index into `hosts`, -1 where the job failed and no host died")
+_FAILED = _index("host", "index into `hosts`, -1 for a failure of the job, where no host died")
 _GROUP = _index("key_group", "key group, or task index where the operator is not keyed")
 
 TABLES: dict[str, tuple[Column, ...]] = {
@@ -145,6 +145,13 @@ TABLES: dict[str, tuple[Column, ...]] = {
         _time("completed_ns", "the coordinator heard that all are stored, -1 if it was given up"),
         Column("bytes", "int64", "B", "sent to the store by its snapshots"),
         Column("outcome", "str", "", "completed | aborted (by a failure) | expired | open (at the end of the run)"),
+    ),
+    "pre_commits": (
+        _index("number", "of the checkpoint of the job"),
+        _OPERATOR,
+        _TASK,
+        _time("at_ns", "the task, of a sink that commits at checkpoints, ended its transaction: the barrier had come"),
+        Column("deliveries", "int64", "", "rows of `deliveries` by then, 0 where histograms are recorded"),
     ),
     "failures": (
         _FAILED,

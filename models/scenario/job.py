@@ -142,6 +142,9 @@ class Operator(Description):
     """Places of a task for tuples in its queue and those under way to it; without it there is no bound. Where none is
     free the senders wait, up to the source.
     """
+    commit: Literal["at-once", "at-checkpoint"] = "at-once"
+    """When what a sink delivers is visible to others: `at-once`, or `at-checkpoint`: it goes into a transaction, which
+    is committed when the checkpoint of the job is complete that covers it (two-phase commit)."""
     serialise_bytes_per_s: BytesPerSecond | None = Field(default=None, alias="serialise")
     """Speed at which state is turned into bytes."""
     deserialise_bytes_per_s: BytesPerSecond | None = Field(default=None, alias="deserialise")

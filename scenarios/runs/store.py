@@ -38,6 +38,7 @@ STORED = (
     "links",
     "checkpoints",
     "job_checkpoints",
+    "pre_commits",
     "failures",
     "recoveries",
     "outages",

@@ -197,6 +197,7 @@ class Control:
         rows["rescales"] = [*self.rescaling.rows()]
         rows["maintenance"] = [*self.maintenance.rows(tables["checkpoints"])]
         rows["job_checkpoints"] = [*self.barriers.rows(tables["checkpoints"])]
+        rows["pre_commits"] = self.barriers.commits.rows
         rows["hosts_in_use"] = self.rebalancing.hosts_in_use(self.elasticity.spares.rows(end_ns), end_ns)
 
     # -- the listener

@@ -21,6 +21,7 @@ from models.topology import layout
 from models.units import to_ns
 from sim.clock import Process
 from sim.control.cluster import RunPlan
+from sim.control.pre_commits import PreCommits
 from sim.control.run_state import RunState
 from sim.data_plane import CONTROL, REMOTE, Mail
 from sim.draws import code_of, uniform
@@ -65,6 +66,7 @@ class BarrierCheckpoints:
         self._turns = 0  # plans for the next checkpoint so far; only the newest holds
         self._down = False  # since a failure, until all tasks run again
         self._expired = 0  # in a row
+        self.commits = PreCommits(state)
         self.fail_job: Callable[[str], None] | None = None  # called with the reason; set by whom it concerns
         self._subtasks = _subtasks(state.plan) if self.rules is not None else []
         self._saved = [p for one in self._subtasks if one.channels for p in one.partitions]
@@ -123,6 +125,7 @@ class BarrierCheckpoints:
             # Downstream first: what follows pauses the task.
             self._pass_on(checkpoint, task, subtask)
             if checkpoint is self._open:
+                self.commits.note(checkpoint.number, task)
                 self._save(checkpoint, number, subtask)
         return True
 

@@ -296,6 +296,10 @@ class PlainPlane(Acks, Trims, Parcels, Actions, GroupInstances):
         for partition in sorted(partitions):
             self.saver.complete(self._numbered[partition])
 
+    def deliveries(self) -> int:
+        """Return how many tuples sinks have accepted so far."""
+        return self.recorder.delivered
+
     def trim(self, partition: int, count: int) -> None:
         """Let upstream forget the outputs for the first `count` tuples that the partition applied."""
         self.saver.trim_now(self._numbered[partition], count)

@@ -37,6 +37,11 @@ class Recorder:
         """Record that a sink accepted a tuple."""
         self._deliveries.extend((operator, created_ns, delivered_ns))
 
+    @property
+    def delivered(self) -> int:
+        """Return how many tuples sinks have accepted."""
+        return len(self._deliveries) // len(TABLES["deliveries"])
+
     def message(self, now_ns: int, kind: str, count: int, size_bytes: int) -> None:
         """Record that `count` messages of a kind were sent."""
         total = self.messages.setdefault((now_ns - now_ns % _SECOND, kind), [0, 0])

@@ -54,6 +54,7 @@ def _of_tolerance(scenario: Scenario, broken: Collection[str]) -> Iterator[Input
     yield from _of_micro_batches(scenario)
     yield from _of_maintenance(scenario, broken)
     yield from _of_barriers(scenario)
+    yield from _of_commits(scenario)
     if tolerance.takes_checkpoints:
         yield from _of_pauses(scenario, broken)
     if tolerance.restart == "own-hosts" and (not tolerance.takes_checkpoints or tolerance.store != "remote"):
@@ -157,6 +158,27 @@ def _of_barriers(scenario: Scenario) -> Iterator[InputFault]:
             "it is the least time from the end of a checkpoint to the next: execution.checkpointing.min-pause in Flink"
         )
         yield InputFault(f"{where}.min_pause", _shown(tolerance.barriers.min_pause_s), rule, hint)
+
+
+def _of_commits(scenario: Scenario) -> Iterator[InputFault]:
+    """Yield transactions of what is no sink, and those that no checkpoint of the job would commit, or not once."""
+    tolerance = scenario.fault_tolerance
+    for name, operator in scenario.operators.items():
+        if operator.commit == "at-once":
+            continue
+        if operator.kind != "sink":
+            rule, hint = f"is possible for a sink, not for a {operator.kind}", "remove it"
+        elif tolerance.batches is not None:
+            rule, hint = "is not possible with micro-batches: what a batch delivers is visible with it", "remove it"
+        elif tolerance.job_checkpoints is None:
+            rule = "needs fault_tolerance.barriers: transactions are committed when a checkpoint of the job is complete"
+            hint = "write a table fault_tolerance.barriers"
+        elif tolerance.guarantee != "exactly-once":
+            rule = f"needs the guarantee exactly-once; fault_tolerance.guarantee is {tolerance.guarantee}"
+            hint = 'write guarantee = "exactly-once"'
+        else:
+            continue
+        yield InputFault(path_text(("operators", name, "commit")), operator.commit, rule, hint)
 
 
 _SHORTEST_TRIGGER_S = 0.001

@@ -316,6 +316,10 @@ class Moves(ABC):
         self._room(2 * len(partitions) + 2)
         checkpoints.complete(self.state, np.array(sorted(partitions), np.int64))
 
+    def deliveries(self) -> int:
+        """Return how many rows of deliveries there are by now."""
+        return int(self.state.recording["delivery_rows"]) if self.state.recording["by_column"] else 0
+
     def trim(self, partition: int, count: int) -> None:
         """Upstream forgets what is among the first `count` tuples that the partition applied."""
         self._act()
