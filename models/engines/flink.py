@@ -121,7 +121,7 @@ BEHAVIOURS = (
         "Large and warm state",
         Status.SIMPLIFIED,
         "A fixed state has its full size from the start, and `change` says what tuples change in it. Increments are "
-        "not compacted, state backends differ in their rates only, and there is no local recovery.",
+        "not compacted, and state backends differ in their rates only.",
     ),
     Behaviour("Unaligned checkpoints", Status.ABSENT, "No in-flight data in checkpoints, and no alignment time-out."),
     Behaviour(
@@ -131,6 +131,15 @@ BEHAVIOURS = (
         "all of it is restarted. No other checkpoint fails here: none is declined, and the store never refuses one. "
         "There are no concurrent checkpoints.",
         ("fault_tolerance.barriers.timeout", "fault_tolerance.barriers.tolerated_failures"),
+    ),
+    Behaviour(
+        "Local recovery",
+        Status.SIMPLIFIED,
+        "With fault_tolerance.local_recovery (execution.checkpointing.local-backup.enabled and "
+        "execution.state-recovery.from-local, both off in Flink unless set) tasks that start again on their TaskManager "
+        "read the copy of the last complete checkpoint on its disk, and those of a lost one the store. Writing the "
+        "copies takes no time and no space, and a disk reads one after the other.",
+        ("fault_tolerance.local_recovery",),
     ),
     Behaviour(
         "Transactional sinks",

@@ -225,6 +225,16 @@ class Barriers(Description):
     goes on whatever expires."""
 
 
+class LocalRecovery(Description):
+    """Hosts keep copies of the snapshots of the last complete checkpoint on their disks, beside those in the store.
+
+    What starts again on the host where it was reads its copy; what is lost with a host is read from the store.
+    """
+
+    disk_bytes_per_s: BytesPerSecond | None = Field(default=None, alias="disk")
+    """Speed at which the disk of a host reads copies, one after the other; without it that takes no time."""
+
+
 class MicroBatches(Description):
     """How batches run: sources emit what has arrived at a trigger, and all of it is stored before the next one.
 
@@ -284,6 +294,8 @@ class FaultTolerance(Description):
     """How barriers make the checkpoints of tasks one of the job, with the method `region-restart`; without it each task
     takes its own at the same instant, and goes back to its own newest one. Where the guarantee is at-least-once nothing
     is held back behind a barrier until the others have come."""
+    local_recovery: LocalRecovery | None = None
+    """Copies of snapshots on the disks of hosts, beside `barriers`; without it all states are read from the store."""
     kind: Literal["full", "incremental"] = "incremental"
     """What a checkpoint holds: the whole state, or what changed since the one before."""
     store: Literal["nodes", "remote", "upstream"] = "nodes"

@@ -109,6 +109,7 @@ class Control:
             self.crash.checkpoints_end = self.barriers.failed
             self.recovery.opened = self.barriers.opened
             self.barriers.fail_job = self.failures.fail_job
+            self.barriers.copies = self.recovery.copies
         self.coordinator.runtime.restarts = Restarts(
             state,
             self.instances,

@@ -21,6 +21,7 @@ from models.topology import layout
 from models.units import to_ns
 from sim.clock import Process
 from sim.control.cluster import RunPlan
+from sim.control.local_copies import LocalCopies
 from sim.control.pre_commits import PreCommits
 from sim.control.run_state import RunState
 from sim.data_plane import CONTROL, REMOTE, Mail
@@ -67,6 +68,7 @@ class BarrierCheckpoints:
         self._down = False  # since a failure, until all tasks run again
         self._expired = 0  # in a row
         self.commits = PreCommits(state)
+        self.copies: LocalCopies | None = None  # set by who reads them
         self.fail_job: Callable[[str], None] | None = None  # called with the reason; set by whom it concerns
         self._subtasks = _subtasks(state.plan) if self.rules is not None else []
         self._saved = [p for one in self._subtasks if one.channels for p in one.partitions]
@@ -172,8 +174,15 @@ class BarrierCheckpoints:
             self._end("completed")
             checkpoint.completed_ns = self.clock.now_ns()
             self._expired = 0
+            self._keep_copies(checkpoint)
             self.state.plane.complete_checkpoints(self._saved)
             self._plan_next(checkpoint)
+
+    def _keep_copies(self, checkpoint: JobCheckpoint) -> None:
+        if self.copies is not None:
+            host, subtasks = self.cluster.task_host, self._subtasks
+            tasks = checkpoint.tasks.items()
+            self.copies.completed({one: host[task] for task, k in tasks for one in subtasks[k].partitions})
 
     def _expires(self, checkpoint: JobCheckpoint, at_ns: int) -> Process:
         yield self.clock.sleep(at_ns)

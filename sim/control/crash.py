@@ -69,6 +69,7 @@ class CrashCoordinator:
             self.batches.dies()
         # The host is dead before the plane drops what it had: nothing that ends there may start anything else.
         self.cluster.host_alive[host] = False
+        self.recovery.copies.lost(host)
         self.lose_what_is_there(host)
         return lost
 

@@ -9,6 +9,7 @@ from sim.clock import MESSAGE, channel
 from sim.control.cluster import LostPartition
 from sim.control.host_choice import HostChoice
 from sim.control.instances import Outages
+from sim.control.local_copies import LocalCopies
 from sim.control.recoveries import PartitionRecovery, Recoveries
 from sim.control.replicas import Replicas
 from sim.control.run_state import StateOn
@@ -35,6 +36,7 @@ class Recovery:
         self.clock, self.recorder = state.clock, state.recorder
         self.outages, self.replicas, self.migrations, self.recoveries = outages, replicas, migrations, recoveries
         self.method = METHODS[state.plan.scenario.fault_tolerance.method](state, hosts, replicas)
+        self.copies = LocalCopies(state)
         self.opened: Callable[[], None] | None = None  # called when a partition is live again; set by whom it concerns
 
     def take_orphans(self) -> list[LostPartition]:
@@ -88,9 +90,13 @@ class Recovery:
         if holder is None or holder == host:
             self._install(recovery, size)
             return
+        rank = channel(MESSAGE, recovery.task, recovery.task)
+        local_ns = self.copies.read_ns(recovery.partition, host, size)
+        if local_ns is not None:
+            self.clock.at(local_ns, rank, lambda _: self._fetched(recovery, size))
+            return
         self.recorder.restore(now, size)
         at_ns = self.state.plane.fetch_ns(size) if holder == REMOTE else now + self.plan.transfer_ns(holder, host, size)
-        rank = channel(MESSAGE, recovery.task, recovery.task)
         self.clock.at(at_ns, rank, lambda _: self._fetched(recovery, size))
 
     def _fetched(self, recovery: PartitionRecovery, size: int) -> None:

@@ -55,6 +55,9 @@ def _of_tolerance(scenario: Scenario, broken: Collection[str]) -> Iterator[Input
     yield from _of_maintenance(scenario, broken)
     yield from _of_barriers(scenario)
     yield from _of_commits(scenario)
+    if tolerance.local_recovery is not None and tolerance.job_checkpoints is None:
+        rule = "needs fault_tolerance.barriers: hosts keep copies of the last complete checkpoint of the job"
+        yield InputFault("fault_tolerance.local_recovery", NO_VALUE, rule, "write a table fault_tolerance.barriers")
     if tolerance.takes_checkpoints:
         yield from _of_pauses(scenario, broken)
     if tolerance.restart == "own-hosts" and (not tolerance.takes_checkpoints or tolerance.store != "remote"):
