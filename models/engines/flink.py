@@ -32,6 +32,7 @@ def defaults(version: str) -> Iterator[EngineDefault]:
     yield EngineDefault("detector.connection", "88 ms", "", _MEASURED)
     yield EngineDefault("recovery.strategy", _strategy(version), "restart-strategy.type", "release notes 1.19")
     yield EngineDefault("recovery.attempt", "46 ms", "", _MEASURED)
+    yield EngineDefault("recovery.slot_timeout", "5 min", "slot.request.timeout", configuration)
     region = "jobmanager.execution.failover-strategy: region"
     yield EngineDefault("fault_tolerance.method", "region-restart", region, configuration)
     yield EngineDefault("fault_tolerance.store", "remote", "execution.checkpointing.dir", configuration)
@@ -46,6 +47,8 @@ def defaults(version: str) -> Iterator[EngineDefault]:
     yield EngineDefault("fault_tolerance.barriers.timeout", "10 min", "execution.checkpointing.timeout", configuration)
     tolerated = "execution.checkpointing.tolerable-failed-checkpoints"
     yield EngineDefault("fault_tolerance.barriers.tolerated_failures", 0, tolerated, configuration)
+    concurrent = "execution.checkpointing.max-concurrent-checkpoints"
+    yield EngineDefault("fault_tolerance.barriers.concurrent", 1, concurrent, configuration)
     written = "a thread beside the task writes"
     yield EngineDefault("fault_tolerance.snapshots.mode", "asynchronous", written, "AsyncCheckpointRunnable")
 
@@ -91,9 +94,10 @@ BEHAVIOURS = (
     Behaviour(
         "Slots",
         Status.SIMPLIFIED,
-        "One slot-sharing group. A region waits until all of its tasks have a slot, for as long as it takes: "
-        "slot.request.timeout is not modelled. A replacement TaskManager is a host that comes back.",
-        ("hosts.*.slots", "placement.slot_sharing"),
+        "One slot-sharing group. A region waits until all of its tasks have a slot, and fails again after the time-out "
+        "of slot requests; a standalone cluster fails at once after its start-up period, which is not modelled. A "
+        "replacement TaskManager is a host that comes back.",
+        ("hosts.*.slots", "placement.slot_sharing", "recovery.slot_timeout"),
     ),
     Behaviour(
         "Checkpoints",
@@ -129,16 +133,20 @@ BEHAVIOURS = (
         Status.SIMPLIFIED,
         "One that is not complete within the time-out has expired. One more in a row than is tolerated fails the job: "
         "all of it is restarted. No other checkpoint fails here: none is declined, and the store never refuses one. "
-        "There are no concurrent checkpoints.",
-        ("fault_tolerance.barriers.timeout", "fault_tolerance.barriers.tolerated_failures"),
+        "Concurrent checkpoints are refused.",
+        (
+            "fault_tolerance.barriers.timeout",
+            "fault_tolerance.barriers.tolerated_failures",
+            "fault_tolerance.barriers.concurrent",
+        ),
     ),
     Behaviour(
         "Local recovery",
         Status.SIMPLIFIED,
-        "With fault_tolerance.local_recovery (execution.checkpointing.local-backup.enabled and "
-        "execution.state-recovery.from-local, both off in Flink unless set) tasks that start again on their TaskManager "
-        "read the copy of the last complete checkpoint on its disk, and those of a lost one the store. Writing the "
-        "copies takes no time and no space, and a disk reads one after the other.",
+        "Off unless it is set, as in Flink (execution.checkpointing.local-backup.enabled and "
+        "execution.state-recovery.from-local). Tasks that start again on their TaskManager read the copy of the last "
+        "complete checkpoint on its disk, and those of a lost one the store. Writing the copies takes no time and no "
+        "space, and a disk reads one after the other.",
         ("fault_tolerance.local_recovery",),
     ),
     Behaviour(

@@ -220,6 +220,8 @@ class Barriers(Description):
     """Least time between the end of a checkpoint and the begin of the next."""
     timeout_s: PositiveSeconds = Field(default=600.0, alias="timeout")
     """Time after which a checkpoint that is not complete is given up: it has expired."""
+    concurrent: Count = 1
+    """How many checkpoints may be under way at a time; more than one are not simulated yet."""
     tolerated_failures: int | None = Field(default=None, strict=True, ge=0, le=10**9)
     """How many checkpoints may expire in a row; one more fails the job, all of which is restarted. Without it, the job
     goes on whatever expires."""

@@ -33,6 +33,9 @@ class RecoveryTimes(Description):
     counts as dead. Slots are allocated after that."""
     attempt_s: Seconds = Field(default=0.0, alias="attempt")
     """Time after which a start has failed that got a slot of the dead host, which still counted."""
+    slot_timeout_s: PositiveSeconds | None = Field(default=None, alias="slot_timeout")
+    """Time after which a restart has failed that does not find a slot for each task, with the method `region-restart`
+    and a `strategy`; without it tasks wait for slots as long as it takes."""
     restart: TimeDistribution | None = None
     """Time from then until its tasks are up; without it none."""
 

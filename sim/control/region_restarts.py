@@ -13,7 +13,9 @@ from typing import Any
 
 import simpy
 
+from models import display
 from models.records.decisions import Action, Verdict
+from models.units import to_ns
 from sim.clock import Process
 from sim.control.cluster import LostPartition
 from sim.control.recoveries import Recoveries
@@ -22,13 +24,19 @@ from sim.control.run_state import StateOn
 from sim.data_plane import RecoverablePlane
 from sim.recovery.region_restart import RegionRestart
 
+_NS = 1_000_000_000
+
 
 @dataclass(eq=False)
 class _Down:
-    """A region that is down: what is lost of it, and whether it waits for something other than time."""
+    """A region that is down: what is lost of it, and whether it waits for something other than time.
+
+    `asked_ns` is when it first had too few slots in this restart.
+    """
 
     losses: list[LostPartition] = field(default_factory=list)
     waits: bool = False
+    asked_ns: int | None = None
 
 
 class RegionRestarts:
@@ -102,9 +110,14 @@ class RegionRestarts:
         """Take slots for all tasks and start them; a host that dies meanwhile makes the restart one in vain."""
         while not self._failed:
             down = self._down[region]
-            if not self._is_known(region) or not self._take_slots(down):
+            if not self._is_known(region):
                 down.waits = True
                 return
+            if not self._take_slots(down):
+                down.waits = True
+                self._ask(region, down)
+                return
+            down.asked_ns = None
             yield from self._loop.restart(down.losses[0])
             if self._failed or not self._is_known(region):
                 continue
@@ -126,6 +139,26 @@ class RegionRestarts:
                 yield from self._loop.fail()
                 if not (yield from self._pass_by([region])):
                     return
+
+    def _ask(self, region: int, down: _Down) -> None:
+        """Have the restart fail if the region does not have its slots in time."""
+        timeout_s = self.state.plan.scenario.recovery.slot_timeout_s
+        if timeout_s is not None and down.asked_ns is None:
+            down.asked_ns = self.state.clock.now_ns()
+            self.state.clock.process(self._expires(region, down, down.asked_ns, to_ns(timeout_s)))
+
+    def _expires(self, region: int, down: _Down, asked_ns: int, timeout_ns: int) -> Process:
+        clock = self.state.clock
+        yield clock.sleep(asked_ns + timeout_ns)
+        while down.asked_ns == asked_ns and not down.waits:  # it looks for slots at this instant
+            yield clock.sleep(clock.now_ns())
+        if self._failed or down.asked_ns != asked_ns:
+            return
+        down.asked_ns, down.waits = None, False
+        why = f"not all tasks of a region had a slot within {display.duration(timeout_ns / _NS)}"
+        self.state.decide(Action.RESTART, JOB, why, verdict=Verdict.REFUSED)
+        if (yield from self._pass_by([region])):
+            yield from self._deploy(region)
 
     def _is_known(self, region: int) -> bool:
         """Return whether control knows of all partitions of the region that they are lost.

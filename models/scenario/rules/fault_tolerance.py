@@ -55,6 +55,8 @@ def _of_tolerance(scenario: Scenario, broken: Collection[str]) -> Iterator[Input
     yield from _of_maintenance(scenario, broken)
     yield from _of_barriers(scenario)
     yield from _of_commits(scenario)
+    yield from _of_slots(scenario)
+    yield from _of_concurrent(scenario)
     if tolerance.local_recovery is not None and tolerance.job_checkpoints is None:
         rule = "needs fault_tolerance.barriers: hosts keep copies of the last complete checkpoint of the job"
         yield InputFault("fault_tolerance.local_recovery", NO_VALUE, rule, "write a table fault_tolerance.barriers")
@@ -163,6 +165,19 @@ def _of_barriers(scenario: Scenario) -> Iterator[InputFault]:
         yield InputFault(f"{where}.min_pause", _shown(tolerance.barriers.min_pause_s), rule, hint)
 
 
+def _of_slots(scenario: Scenario) -> Iterator[InputFault]:
+    """Yield a time-out of slots that nothing waits for, or after which nobody says when to try again."""
+    times, tolerance = scenario.recovery, scenario.fault_tolerance
+    if times.slot_timeout_s is None or (scenario.engine is not None and not tolerance.takes_checkpoints):
+        return
+    if tolerance.method != "region-restart":
+        rule = f"needs the method region-restart; fault_tolerance.method is {tolerance.method}"
+        yield InputFault("recovery.slot_timeout", _shown(times.slot_timeout_s), rule, "remove it")
+    elif times.strategy is None:
+        rule, hint = "needs recovery.strategy, which says when to restart after it", 'as in kind = "fixed-delay"'
+        yield InputFault("recovery.slot_timeout", _shown(times.slot_timeout_s), rule, hint)
+
+
 def _of_commits(scenario: Scenario) -> Iterator[InputFault]:
     """Yield transactions of what is no sink, and those that no checkpoint of the job would commit, or not once."""
     tolerance = scenario.fault_tolerance
@@ -182,6 +197,15 @@ def _of_commits(scenario: Scenario) -> Iterator[InputFault]:
         else:
             continue
         yield InputFault(path_text(("operators", name, "commit")), operator.commit, rule, hint)
+
+
+def _of_concurrent(scenario: Scenario) -> Iterator[InputFault]:
+    """Yield a pause between checkpoints of which several are under way."""
+    barriers = scenario.fault_tolerance.job_checkpoints
+    if barriers is not None and barriers.concurrent > 1 and barriers.min_pause_s > 0:
+        rule = "must be 1 with a min_pause, which lets none begin before the end of the one before"
+        hint = "execution.checkpointing.max-concurrent-checkpoints and min-pause exclude each other in Flink"
+        yield InputFault("fault_tolerance.barriers.concurrent", barriers.concurrent, rule, hint)
 
 
 _SHORTEST_TRIGGER_S = 0.001

@@ -190,6 +190,11 @@ def _of_fault_tolerance(scenario: Scenario) -> list[tuple[str, object, str]]:
         found += _beside_micro_batches(scenario)
     if tolerance.takes_checkpoints and tolerance.copies > 1:
         found.append(("fault_tolerance.copies", tolerance.copies, "one copy is"))
+    barriers = tolerance.job_checkpoints
+    if barriers is not None and barriers.concurrent > 1:
+        # A partition has one snapshot that is stored and does not count yet.
+        hint = "1 is: the next checkpoint begins when the one before has ended"
+        found.append(("fault_tolerance.barriers.concurrent", barriers.concurrent, hint))
     return found + _of_replicas(scenario)
 
 

@@ -312,7 +312,7 @@ def test_each_value_of_spark_has_a_behaviour_and_a_source(version: str) -> None:
 def test_every_key_of_batches_and_drivers_has_a_behaviour() -> None:
     # A new key of these tables needs a row that says what it is of Spark, or a rule that refuses it.
     paths = {path for one in spark.BEHAVIOURS for path in one.paths}
-    others = {"loss", "delay", "failed_calls", "strategy", "attempt"}  # which are refused
+    others = {"loss", "delay", "failed_calls", "strategy", "attempt", "slot_timeout"}  # which are refused
     for table in ("detector", "recovery"):
         (model,) = models_in(fields_of(Scenario)[table].annotation)
         assert {f"{table}.{key}" for key in fields_of(model) if key not in others} <= paths
