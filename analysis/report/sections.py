@@ -142,9 +142,10 @@ def latency_section(
         words += " Look whether the lines rise where a mark stands below them."
     if visible is not None:
         half, most = (text.seconds(one) for one in (visible.latency_s.p50, visible.latency_s.p99))
+        shown = f"half of the tuples are visible {half} after their creation, 99 % within {most}; "
         words += (
-            f" Sinks commit at checkpoints: half of the tuples are visible {half} after their creation, 99 % within "
-            f"{most}; {visible.hidden:,} are not by the end of the run."
+            f" Sinks commit at checkpoints: {shown if visible.latency_s.count else ''}"
+            f"{visible.hidden:,} are not visible by the end of the run."
         )
     return Section("latency", "Latency from source to sink", "Latency", words, figures=tuple(drawn))
 

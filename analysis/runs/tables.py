@@ -87,7 +87,10 @@ def recovery_means_table(means: Sequence[RecoveryMean], engine: EngineUsed | Non
         "first_output": "a tuple from after the failure is at a sink",
         "first_visible": "such a tuple is committed",
     }
-    unknown = dict.fromkeys(texts, "known where recording.detail is tuples")
+    unknown = {
+        "first_output": "known where recording.detail is tuples",
+        "first_visible": "none was committed, or recording.detail is histograms",
+    }
     columns = (
         Column("phase", lambda phase: phase.replace("_", " "), number=False),
         Column("mean", _phase_mean),
