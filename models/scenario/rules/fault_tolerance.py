@@ -157,6 +157,14 @@ def _of_barriers(scenario: Scenario) -> Iterator[InputFault]:
             "it is the least time from the end of a checkpoint to the next: execution.checkpointing.min-pause in Flink"
         )
         yield InputFault(f"{where}.min_pause", _shown(tolerance.barriers.min_pause_s), rule, hint)
+    if tolerance.barriers.unaligned and tolerance.guarantee != "exactly-once":
+        rule = f"needs the guarantee exactly-once; fault_tolerance.guarantee is {tolerance.guarantee}"
+        hint = "execution.checkpointing.unaligned.enabled of Flink: at least once, no barrier waits for another"
+        yield InputFault(f"{where}.unaligned", True, rule, hint)
+    if tolerance.barriers.alignment_timeout_s and not tolerance.barriers.unaligned:
+        rule = "needs fault_tolerance.barriers.unaligned"
+        hint = "execution.checkpointing.aligned-checkpoint-timeout of Flink says when aligned barriers begin to overtake"
+        yield InputFault(f"{where}.alignment_timeout", _shown(tolerance.barriers.alignment_timeout_s), rule, hint)
 
 
 _SHORTEST_TRIGGER_S = 0.001
