@@ -67,7 +67,7 @@ def checkpoints(scenario: Scenario, records: Sequence[RunRecords]) -> Checkpoint
 def _of_job(records: Sequence[RunRecords]) -> JobCheckpoints:
     """Return counts, times and sizes of the checkpoints of the job over all replications."""
     outcomes: Counter[str] = Counter()
-    durations, barriers, sizes, longest = [], [], [], 0
+    durations, barriers, sizes, in_flight, longest = [], [], [], [], 0
     for one in records:
         table = one.tables["job_checkpoints"]
         outcomes.update(table["outcome"].tolist())
@@ -76,6 +76,7 @@ def _of_job(records: Sequence[RunRecords]) -> JobCheckpoints:
         durations += (ended - began).tolist()
         barriers += (table["aligned_ns"][done] - began).tolist()
         sizes += table["bytes"][done].tolist()
+        in_flight += table["in_flight_bytes"][done].tolist()
         longest = max(longest, int(np.diff(np.concatenate(([0], ended, [one.duration_ns]))).max()))
     return JobCheckpoints(
         begun=outcomes.total(),
@@ -84,9 +85,14 @@ def _of_job(records: Sequence[RunRecords]) -> JobCheckpoints:
         expired=outcomes["expired"],
         duration_s=_mean_and_max(durations),
         barriers_s=_mean_and_max(barriers),
-        bytes=MeanAndMax(sum(sizes) / len(sizes) if sizes else None, max(sizes, default=None)),
+        bytes=_sizes(sizes),
+        in_flight_bytes=_sizes(in_flight),
         longest_between_s=seconds(longest),
     )
+
+
+def _sizes(sizes: Sequence[int]) -> MeanAndMax:
+    return MeanAndMax(sum(sizes) / len(sizes) if sizes else None, max(sizes, default=None))
 
 
 def _completed_ns(scenario: Scenario, one: RunRecords) -> np.ndarray:

@@ -133,8 +133,9 @@ class MeanAndMax:
 class JobCheckpoints:
     """Checkpoints of the whole job, where barriers take them.
 
-    `duration_s` is the time from the begin of a completed one to its end, `barriers_s` that until the last task took
-    its snapshot. A failure aborts the one that is under way; one that is not complete in time has expired.
+    `duration_s` is the time from the begin of a completed one to its end, `barriers_s` that until barriers had come
+    over all channels. `in_flight_bytes` is the part of `bytes` that barriers have overtaken. A failure aborts the one
+    that is under way; one that is not complete in time has expired.
     """
 
     begun: int
@@ -144,6 +145,7 @@ class JobCheckpoints:
     duration_s: MeanAndMax
     barriers_s: MeanAndMax
     bytes: MeanAndMax
+    in_flight_bytes: MeanAndMax
     longest_between_s: float
 
 

@@ -11,12 +11,12 @@ from dataclasses import replace
 from models.records.tables import NEVER
 from sim.clock import PAUSES, Process
 from sim.data_plane import CONTROL, Mail, Timed
-from sim.plain.channels import Channels
+from sim.plain.overtaking import Overtaking
 from sim.plain.partition import Letter, Message, Partition, Visit, Work
 from sim.plain.task import Task
 
 
-class GroupInstances(Channels):
+class GroupInstances(Overtaking):
     """The verbs of `sim.data_plane` for instances."""
 
     def add_instance(self, instance: int, partition: int, task: int) -> None:
@@ -152,7 +152,7 @@ class GroupInstances(Channels):
                 sender.kept[old].clear()
 
 
-class Actions(Channels):
+class Actions(Overtaking):
     """The verbs of `sim.data_plane` for migrations."""
 
     # -- pauses

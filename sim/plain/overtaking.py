@@ -10,7 +10,7 @@ from sim.plain.partition import InFlight, Letter, Output, Partition, TaskView, V
 
 
 class Overtaking(Channels):
-    """The verbs of `sim.data_plane.UnalignedPlane`."""
+    """The verbs of `sim.data_plane.UnalignedPlane`, and what others do about in-flight data."""
 
     saver: CheckpointCoordinator
 

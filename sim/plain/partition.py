@@ -11,7 +11,7 @@ The other classes are items, which travel over channels, wait in queues, or are 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -145,7 +145,7 @@ class TaskView(Protocol):
     def arrive(self, *items: Visit | Message | Watermark | Bundle) -> None:
         """Take in items that have come over its channels."""
 
-    def put_in_front(self, items: list[Visit] | list[Work]) -> None:
+    def put_in_front(self, items: Sequence[Visit | Work]) -> None:
         """Put items ahead of the queue."""
 
     def put_before(self, visits: list[Visit], partition: Partition) -> None:

@@ -21,7 +21,6 @@ from sim.plain.checkpoint import Batch, CheckpointCoordinator
 from sim.plain.host import Processor
 from sim.plain.instances import Actions, GroupInstances, side_lists
 from sim.plain.link import FairLink
-from sim.plain.overtaking import Overtaking
 from sim.plain.parcels import Parcels
 from sim.plain.partition import HostView, Partition, TaskView, Visit, Work
 from sim.plain.task import Task
@@ -29,7 +28,7 @@ from sim.plain.trimming import HistoryProtocol, TrimmingProtocol, Trims
 from sim.plain.watermarks import Watermarks
 
 
-class PlainPlane(Acks, Trims, Parcels, Actions, GroupInstances, Overtaking):
+class PlainPlane(Acks, Trims, Parcels, Actions, GroupInstances):
     """A `sim.data_plane.DataPlane` in which each step of a tuple is an event of the clock that control uses, too.
 
     So there is nothing to advance. Verbs that may make a task idle end with `tell`: the listener hears of it after the

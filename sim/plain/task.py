@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import deque
+from collections.abc import Sequence
 
 from sim.clock import SERVICE
 from sim.operator_plan import OperatorPlan
@@ -275,7 +275,7 @@ class Task:
             for partition, origin in self.rules
         )
 
-    def put_in_front(self, items: list[Visit] | list[Work]) -> None:
+    def put_in_front(self, items: Sequence[Visit | Work]) -> None:
         """Put items ahead of the queue, behind those that are already in front."""
         if self.operator.service_ns is None and not self.stopped:
             for item in items:
@@ -288,10 +288,9 @@ class Task:
         """Put tuples for a partition ahead of the queue, and of those for it that are in front already."""
         later = [item for item in self.front if isinstance(item, Visit) and item.partition is partition]
         place = self.front.index(later[0]) if later else len(self.front)
-        behind = [*itertools.islice(self.front, place, None)]
-        for _ in behind:
-            self.front.pop()
-        self.put_in_front([*visits, *behind])
+        lane = [*self.front]
+        self.front = deque(lane[:place])
+        self.put_in_front([*visits, *lane[place:]])
 
     def take(self) -> None:
         """Serve, hold or drop the item whose turn has come."""
