@@ -162,6 +162,9 @@ class PlainPlane(Acks, Trims, Parcels, Actions, GroupInstances):
         held, opened.held = opened.held, []
         if self.plan.scenario.fault_tolerance.unaligned:
             again = [*self.in_flight_again(opened), *held]
+            for visit in held:
+                if not visit.replayed:
+                    opened.task.places.leave()
             self.note_freed(again)
             opened.task.put_before(again, opened)
         else:

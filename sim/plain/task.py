@@ -328,6 +328,8 @@ class Task:
             self.side.append(item)
         elif not item.partition.live or item.partition.goal is self:
             item.partition.held.append(item)
+            if self.plane.plan.scenario.fault_tolerance.unaligned and not item.replayed:
+                self.places.take()  # it keeps its place: what a task has in front of a barrier is bounded
         elif self.plane.drops_duplicates and item.row.id in item.partition.position:
             # Recognising a duplicate may cost time; it then occupies the task as a service does.
             cost = self.plane.plan.duplicate_ns

@@ -11,6 +11,7 @@ from sim.kernel.event_loop.codes import MAIL, NONE, TUPLE
 from sim.kernel.event_loop.events import next_serial
 from sim.kernel.event_loop.free_lists import free_visit, new_visit
 from sim.kernel.event_loop.heard import part
+from sim.kernel.event_loop.outbox import leave_place
 from sim.kernel.event_loop.passages import (
     RECORDING,
     begin_passage,
@@ -223,6 +224,7 @@ def release_in_flight(state: State, partition: int) -> None:
         copy = state.visits[copy].next
     if u.replay_task != NONE:
         u.replay_pending += u.in_flight_n
+    _give_places_back(state, u.task, u.held_head)
     if head == NONE:
         head = u.held_head
     else:
@@ -240,6 +242,15 @@ def release_in_flight(state: State, partition: int) -> None:
         following = state.visits[head].next
         admit(state, head, u.task)
         head = following
+
+
+@kernel
+def _give_places_back(state: State, task: int, head: int) -> None:
+    """Tuples that were held do not take places any more."""
+    while head != NONE:
+        if not state.visits[head].replayed:
+            leave_place(state, task)
+        head = state.visits[head].next
 
 
 @kernel
