@@ -5,8 +5,10 @@
 A Flink job of 24 slots counts 8,000 records/s by key on 24 of 25 TaskManagers, with a checkpoint every 10 s. One
 TaskManager dies in the middle; its tasks start again in the slot of the spare one, and all others with them. The table
 has CPU time, real time per run time and the peak of memory for the run with and without the failure, each in a process
-of its own after a run that compiles. The last line is the same job with one record for ten: rates are divided by ten
-and service times multiplied.
+of its own after a run that compiles. One line is the same job with one record for ten: rates are divided by ten and
+service times multiplied. In the last two, barriers overtake records. There the last has tasks of which the busiest
+works 96 % of the time, and queues with a bound: while the job catches up they are full, and the backlog waits in the
+sources.
 """
 
 from __future__ import annotations
@@ -18,19 +20,35 @@ import resource
 import subprocess
 import sys
 import time
+from typing import Any
 
 from models.scenario.reading import scenario_from
 from models.scenario.scenario import Scenario
 from sim.engine import simulate
 
 _SLOTS = 24
-_BUSY = 0.5
+_BUSY, _BUSY_BOUNDED = 0.5, 0.85
+_BUFFER = 1000
 _MIB = 2**20
+_LINES = (
+    ("no failure", {}),
+    ("a failure", {"fails": True}),
+    ("a failure, one for ten", {"fails": True, "scale": 10}),
+    ("a failure, unaligned", {"fails": True, "unaligned": True}),
+    ("the same with full queues", {"fails": True, "unaligned": True, "bounded": True}),
+)
 
 
-def scenario(rate_per_s: float, minutes: float, fails: bool, scale: int) -> Scenario:
+def scenario(
+    rate_per_s: float,
+    minutes: float,
+    fails: bool = False,
+    scale: int = 1,
+    unaligned: bool = False,
+    bounded: bool = False,
+) -> Scenario:
     """The job; one simulated record stands for `scale`."""
-    each_s = _BUSY * _SLOTS / rate_per_s * scale
+    each_s = (_BUSY_BOUNDED if bounded else _BUSY) * _SLOTS / rate_per_s * scale
     kill = {"kind": "host-failure", "host": "taskmanager-3", "at": f"{minutes / 2!r} min"}
     made: Scenario = scenario_from(
         {
@@ -51,11 +69,17 @@ def scenario(rate_per_s: float, minutes: float, fails: bool, scale: int) -> Scen
                     "key_groups": 128,
                     "service": {"distribution": "exponential", "mean": f"{each_s!r} s"},
                     "state": {"model": "fixed", "bytes": "8 MB", "change": f"{100 * scale} B"},
+                    **({"buffer": _BUFFER} if bounded else {}),
                 },
                 "out": {"kind": "sink", "inputs": {"count": "shuffle"}},
             },
             "hosts": {"taskmanager": {"count": _SLOTS + 1}},
-            "fault_tolerance": {"interval": "10 s", "kind": "incremental", "remote": "500 MB/s"},
+            "fault_tolerance": {
+                "interval": "10 s",
+                "kind": "incremental",
+                "remote": "500 MB/s",
+                "barriers": {"unaligned": unaligned},
+            },
             "recovery": {"restart": {"distribution": "deterministic", "value": "1 s"}},
             "recording": {"detail": "histograms"},
             "events": {"kill": kill} if fails else {},
@@ -65,16 +89,17 @@ def scenario(rate_per_s: float, minutes: float, fails: bool, scale: int) -> Scen
     return made
 
 
-def measured(rate_per_s: float, minutes: float, fails: bool, scale: int) -> dict[str, float]:
-    """The CPU time [s] and peak memory [MiB] of a run, and the total of its recovery [s]."""
-    simulate(scenario(rate_per_s, min(1.0, minutes), fails, scale))  # compiles
+def measured(rate_per_s: float, minutes: float, changes: dict[str, Any]) -> dict[str, float]:
+    """The CPU time [s] and peak memory [MiB] of a run, the total of its recovery [s], and most in-flight data [MB]."""
+    simulate(scenario(rate_per_s, min(1.0, minutes), **changes))  # compiles
     began = time.process_time()
-    found = simulate(scenario(rate_per_s, minutes, fails, scale))
+    found = simulate(scenario(rate_per_s, minutes, **changes))
     took = time.process_time() - began
     failures = found.tables["failures"]
     total_s = float((failures["caught_up_ns"] - failures["failed_ns"]).max(initial=0)) / 1e9
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / _MIB
-    return {"took": took, "memory": memory, "total_s": total_s}
+    in_flight_mb = float(found.tables["job_checkpoints"]["in_flight_bytes"].max(initial=0)) / 1e6
+    return {"took": took, "memory": memory, "total_s": total_s, "in_flight_mb": in_flight_mb}
 
 
 def main() -> None:
@@ -87,16 +112,19 @@ def main() -> None:
     if given.child:
         print(json.dumps(measured(*json.loads(given.child))))
         return
-    print(f"{'':<30} {'CPU [s]':>8} {'x real time':>12} {'MiB':>7} {'recovery [s]':>13}")
-    for what, fails, scale in (("no failure", False, 1), ("a failure", True, 1), ("a failure, one for ten", True, 10)):
-        command = [sys.executable, __file__, "--child", json.dumps([given.rate, given.minutes, fails, scale])]
+    print(f"{'':<30} {'CPU [s]':>8} {'x real time':>12} {'MiB':>7} {'recovery [s]':>13} {'in flight [MB]':>15}")
+    for what, changes in _LINES:
+        command = [sys.executable, __file__, "--child", json.dumps([given.rate, given.minutes, changes])]
         runs = []
         for _ in range(given.repeats):
             done = subprocess.run(command, env=os.environ, stdout=subprocess.PIPE, text=True, check=True)
             runs.append(json.loads(done.stdout.splitlines()[-1]))
         best = min(runs, key=lambda one: one["took"])
         ratio = given.minutes * 60 / best["took"]
-        print(f"{what:<30} {best['took']:>8.2f} {ratio:>12.1f} {best['memory']:>7.0f} {best['total_s']:>13.1f}")
+        print(
+            f"{what:<30} {best['took']:>8.2f} {ratio:>12.1f} {best['memory']:>7.0f} {best['total_s']:>13.1f}"
+            f" {best['in_flight_mb']:>15.2f}"
+        )
 
 
 if __name__ == "__main__":

@@ -107,7 +107,10 @@ class Listener(Protocol):
         """
 
     def message(self, token: int, task: int) -> None:
-        """Note that a message has come to the task, or its turn has. The task starts nothing before this returns."""
+        """Note that a message has come to the task, or its turn has. The task starts nothing before this returns.
+
+        Also called for the first barrier that overtakes what waits at the task (`UnalignedPlane`).
+        """
 
     def aligned(self, token: int, task: int) -> None:
         """Note the same for a barrier that has come over all its channels."""
@@ -549,6 +552,38 @@ class ParcelPlane(InstancePlane, ActionPlane, Protocol):
 
 
 @runtime_checkable
+class UnalignedPlane(ActionPlane, Protocol):
+    """A plane on which barriers overtake records, which then belong to the checkpoint as in-flight data.
+
+    In a run with unaligned barriers (`FaultTolerance.unaligned`). The first barrier that comes to a task passes all
+    that waits there, once the service in progress has ended: `Listener.message` is called. Control sends it on, which
+    passes what its task has not sent, has snapshots taken, and then has the task `record`. `Listener.aligned` is called
+    when barriers have come over all channels; then the in-flight data of the task is known. It counts with
+    `complete_checkpoints`, which also lets sources forget what came before their barriers; `abort_checkpoints` forgets
+    it, and `release` puts what is there for a partition in front of the queue, before what it held.
+    """
+
+    def overtake(self, token: int) -> None:
+        """Let the barriers with this token overtake from now on, those too that wait somewhere.
+
+        Barriers with earlier tokens are ignored from now on, and hold nothing back any more. Unsent outputs that one
+        passes are in-flight data of the task that sends it.
+        """
+
+    def record(self, task: int) -> None:
+        """Record what waits at the task and came before the barrier of its channel, and what comes before one later.
+
+        Of a source at the task its position is noted.
+        """
+
+    def store_in_flight(self, partition: int) -> int:
+        """Send to the store what was recorded at the partition's task since the last time; return its size [bytes].
+
+        `Listener.stored` is called for the partition when it has come, unless there is nothing.
+        """
+
+
+@runtime_checkable
 class TrimmingPlane(RecoverablePlane, Protocol):
     """A plane that trims outputs by rounds of acks, as `fault_tolerance.trimming` says, instead of with checkpoints."""
 
@@ -600,5 +635,7 @@ class AckerPlane(InstancePlane, Protocol):
 
 
 @runtime_checkable
-class DataPlane(ParcelPlane, MovingPlane, AckerPlane, TrimmingPlane, CountingPlane, SharedCpuPlane, Protocol):
+class DataPlane(
+    ParcelPlane, MovingPlane, UnalignedPlane, AckerPlane, TrimmingPlane, CountingPlane, SharedCpuPlane, Protocol
+):
     """A plane with all verbs, as the managers of a run need together."""

@@ -67,7 +67,7 @@ def checkpoints(scenario: Scenario, records: Sequence[RunRecords]) -> Checkpoint
 def _of_job(records: Sequence[RunRecords]) -> JobCheckpoints:
     """Return counts, times and sizes of the checkpoints of the job over all replications."""
     outcomes: Counter[str] = Counter()
-    durations, barriers, sizes, longest, failed = [], [], [], 0, 0
+    durations, barriers, sizes, in_flight, longest, failed = [], [], [], [], 0, 0
     for one in records:
         table = one.tables["job_checkpoints"]
         outcomes.update(table["outcome"].tolist())
@@ -77,6 +77,7 @@ def _of_job(records: Sequence[RunRecords]) -> JobCheckpoints:
         barriers += (table["aligned_ns"][done] - began).tolist()
         sizes += table["bytes"][done].tolist()
         failed += int((one.tables["failures"]["host"] == THE_JOB).sum())
+        in_flight += table["in_flight_bytes"][done].tolist()
         longest = max(longest, int(np.diff(np.concatenate(([0], ended, [one.duration_ns]))).max()))
     return JobCheckpoints(
         begun=outcomes.total(),
@@ -85,10 +86,15 @@ def _of_job(records: Sequence[RunRecords]) -> JobCheckpoints:
         expired=outcomes["expired"],
         duration_s=_mean_and_max(durations),
         barriers_s=_mean_and_max(barriers),
-        bytes=MeanAndMax(sum(sizes) / len(sizes) if sizes else None, max(sizes, default=None)),
+        bytes=_sizes(sizes),
+        in_flight_bytes=_sizes(in_flight),
         longest_between_s=seconds(longest),
         failed_job=failed,
     )
+
+
+def _sizes(sizes: Sequence[int]) -> MeanAndMax:
+    return MeanAndMax(sum(sizes) / len(sizes) if sizes else None, max(sizes, default=None))
 
 
 def _completed_ns(scenario: Scenario, one: RunRecords) -> np.ndarray:

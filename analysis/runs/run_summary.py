@@ -145,9 +145,10 @@ class MeanAndMax:
 class JobCheckpoints:
     """Checkpoints of the whole job, where barriers take them.
 
-    `duration_s` is the time from the begin of a completed one to its end, `barriers_s` that until the last task took
-    its snapshot. A failure aborts the one that is under way; one that is not complete in time has expired. More of them
-    in a row than are tolerated have `failed_job` so many times.
+    `duration_s` is the time from the begin of a completed one to its end, `barriers_s` that until barriers had come
+    over all channels. `in_flight_bytes` is the part of `bytes` that barriers have overtaken. A failure aborts the one
+    that is under way; one that is not complete in time has expired. More of them in a row than are tolerated have
+    `failed_job` so many times.
     """
 
     begun: int
@@ -157,6 +158,7 @@ class JobCheckpoints:
     duration_s: MeanAndMax
     barriers_s: MeanAndMax
     bytes: MeanAndMax
+    in_flight_bytes: MeanAndMax
     longest_between_s: float
     failed_job: int = 0
 

@@ -241,9 +241,11 @@ def job_checkpoints_said(job: JobCheckpoints, interval_s: float) -> str:
     (mean, most), (barriers, slowest) = (
         (display.duration(one.mean), display.duration(one.max)) for one in (job.duration_s, job.barriers_s)
     )
+    in_flight = job.in_flight_bytes
+    of_that = f", of that in-flight data {display.size(in_flight.mean)}, {display.size(in_flight.max)} at most"
     return (
         f"{said} A completed one took {mean} on average, {most} at most, of that barriers {barriers} and {slowest}, "
-        f"and stored {display.size(job.bytes.mean)}."
+        f"and stored {display.size(job.bytes.mean)}{of_that if in_flight.max else ''}."
     )
 
 

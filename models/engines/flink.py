@@ -49,6 +49,10 @@ def defaults(version: str) -> Iterator[EngineDefault]:
     yield EngineDefault("fault_tolerance.barriers.tolerated_failures", 0, tolerated, configuration)
     concurrent = "execution.checkpointing.max-concurrent-checkpoints"
     yield EngineDefault("fault_tolerance.barriers.concurrent", 1, concurrent, configuration)
+    enabled = "execution.checkpointing.unaligned.enabled"
+    yield EngineDefault("fault_tolerance.barriers.unaligned", False, enabled, configuration)
+    aligned = "execution.checkpointing.aligned-checkpoint-timeout"
+    yield EngineDefault("fault_tolerance.barriers.alignment_timeout", "0 s", aligned, configuration)
     written = "a thread beside the task writes"
     yield EngineDefault("fault_tolerance.snapshots.mode", "asynchronous", written, "AsyncCheckpointRunnable")
 
@@ -102,7 +106,7 @@ BEHAVIOURS = (
     Behaviour(
         "Checkpoints",
         Status.SIMPLIFIED,
-        "Aligned barriers travel among the tuples, one checkpoint at a time, and a failure ends the one under way. "
+        "Barriers travel among the tuples, one checkpoint at a time, and a failure ends the one under way. "
         "Queues have no bound unless `buffer` gives one: then a backlog is in front of the barriers, and not in the "
         "source. The store's link is first in, first out: the last snapshot is there as early as if all shared it.",
         ("fault_tolerance.store", "fault_tolerance.kind", "fault_tolerance.snapshots.mode"),
@@ -127,7 +131,16 @@ BEHAVIOURS = (
         "A fixed state has its full size from the start, and `change` says what tuples change in it. Increments are "
         "not compacted, and state backends differ in their rates only.",
     ),
-    Behaviour("Unaligned checkpoints", Status.ABSENT, "No in-flight data in checkpoints, and no alignment time-out."),
+    Behaviour(
+        "Unaligned checkpoints",
+        Status.SIMPLIFIED,
+        "The first barrier waits for the record in work, and overtakes what waits at the task and what that has not "
+        "sent. In-flight data is stored, restored before new input, and processed once. From the alignment time-out "
+        "on, counted from the trigger, aligned barriers begin to overtake. Barriers overtake on pointwise and "
+        "broadcast connections, too, where Flink aligns them, but not what is on a link. In-flight data is read by "
+        "the task that receives it, and watermarks are no part of it.",
+        ("fault_tolerance.barriers.unaligned", "fault_tolerance.barriers.alignment_timeout"),
+    ),
     Behaviour(
         "Limits of checkpoints",
         Status.SIMPLIFIED,

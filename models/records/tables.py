@@ -141,9 +141,10 @@ TABLES: dict[str, tuple[Column, ...]] = {
     "job_checkpoints": (
         _index("number", "of the checkpoint in the run, from 0"),
         _time("triggered_ns", "barriers were sent to the sources"),
-        _time("aligned_ns", "the last task took its snapshot, -1 if one never did"),
+        _time("aligned_ns", "barriers had come over all channels of all tasks, -1 if they never had"),
         _time("completed_ns", "the coordinator heard that all are stored, -1 if it was given up"),
-        Column("bytes", "int64", "B", "sent to the store by its snapshots"),
+        Column("bytes", "int64", "B", "sent to the store: snapshots and in-flight data"),
+        Column("in_flight_bytes", "int64", "B", "of that in-flight data, which barriers have overtaken"),
         Column("outcome", "str", "", "completed | aborted (by a failure) | expired | open (at the end of the run)"),
     ),
     "pre_commits": (

@@ -225,6 +225,12 @@ class Barriers(Description):
     tolerated_failures: int | None = Field(default=None, strict=True, ge=0, le=10**9)
     """How many checkpoints may expire in a row; one more fails the job, all of which is restarted. Without it, the job
     goes on whatever expires."""
+    unaligned: bool = False
+    """Whether barriers overtake records: those that a barrier passes in queues and unsent outputs are in-flight data,
+    which belongs to the checkpoint. Needs `exactly-once`.
+    """
+    alignment_timeout_s: Seconds = Field(default=0.0, alias="alignment_timeout")
+    """Age of a checkpoint at which barriers that are not aligned begin to overtake, with `unaligned`; 0: at once."""
 
 
 class LocalRecovery(Description):
@@ -340,6 +346,11 @@ class FaultTolerance(Description):
     def job_checkpoints(self) -> Barriers | None:
         """Return how barriers take checkpoints of the whole job, or None where tasks take their own, or none are."""
         return self.barriers if self.takes_checkpoints else None
+
+    @property
+    def unaligned(self) -> bool:
+        """Return whether barriers may overtake records, so that checkpoints have in-flight data."""
+        return self.job_checkpoints is not None and self.job_checkpoints.unaligned
 
     @property
     def batches(self) -> MicroBatches | None:

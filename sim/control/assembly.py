@@ -214,7 +214,7 @@ class Control:
             self.coordinator.runtime.heard(token)
 
     def aligned(self, token: int, task: int) -> None:
-        if not self.barriers.comes(token, task):
+        if not self.barriers.aligned(token, task):
             self.coordinator.runtime.aligned(token)
 
     def stored(self, partition: int) -> None:

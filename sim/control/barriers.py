@@ -46,7 +46,9 @@ class JobCheckpoint:
     tasks: dict[int, int]  # task -> subtask, when it was triggered
     left: set[int]  # subtasks without a snapshot
     heard: Counter[int] = field(default_factory=Counter)  # subtask -> barriers, where nothing is held back
-    writing: set[int] = field(default_factory=set)  # first partitions of subtasks whose snapshots are not all stored
+    writing: Counter[int] = field(default_factory=Counter)  # first partitions of subtasks -> uploads not stored
+    recording: set[int] = field(default_factory=set)  # subtasks whose in-flight data is not known yet
+    in_flight_bytes: int = 0
     aligned_ns: int = NEVER
     completed_ns: int = NEVER
     outcome: str = "open"
@@ -71,7 +73,9 @@ class BarrierCheckpoints:
         self.copies: LocalCopies | None = None  # set by who reads them
         self.fail_job: Callable[[str], None] | None = None  # called with the reason; set by whom it concerns
         self._subtasks = _subtasks(state.plan) if self.rules is not None else []
-        self._saved = [p for one in self._subtasks if one.channels for p in one.partitions]
+        self._unaligned = scenario.fault_tolerance.unaligned
+        # A source has a position, of which the planes know where it counts alone.
+        self._saved = [p for one in self._subtasks if one.channels or self._unaligned for p in one.partitions]
 
     def start(self) -> None:
         """Plan the first checkpoint, where barriers take them."""
@@ -113,10 +117,12 @@ class BarrierCheckpoints:
         self._of_token[made.token] = self._open = made
         self.clock.process(self._expires(made, now + to_ns(self.rules.timeout_s)))
         sources = [task for task, number in tasks.items() if not self._subtasks[number].channels]
+        if self._unaligned:
+            self._begin_to_overtake(made)
         self.state.plane.send_each([Mail(CONTROL, task, made.token) for task in sources])
 
-    def comes(self, token: int, task: int) -> bool:
-        """Act on a message if it is a barrier, which has come, or over all channels; return whether it is one."""
+    def comes(self, token: int, task: int, aligned: bool = False) -> bool:
+        """Act on a message if it is a barrier, which has come, or is `aligned`; return whether it is one."""
         checkpoint = self._of_token.get(token)
         if checkpoint is None:
             return False
@@ -129,6 +135,20 @@ class BarrierCheckpoints:
             if checkpoint is self._open:
                 self.commits.note(checkpoint.number, task)
                 self._save(checkpoint, number, subtask)
+                if self._unaligned and not aligned:
+                    self._record(checkpoint, task, number, subtask)
+                else:
+                    self._has_snapshot(checkpoint, number)
+        return True
+
+    def aligned(self, token: int, task: int) -> bool:
+        """Do the same for barriers that have come over all channels, of which the first may have overtaken."""
+        checkpoint = self._of_token.get(token)
+        if checkpoint is None or checkpoint.tasks[task] not in checkpoint.recording:
+            return self.comes(token, task, aligned=True)
+        if checkpoint is self._open:
+            self._store_in_flight(checkpoint, checkpoint.tasks[task])
+            self._has_snapshot(checkpoint, checkpoint.tasks[task])
         return True
 
     def _pass_on(self, checkpoint: JobCheckpoint, task: int, subtask: _Subtask) -> None:
@@ -146,13 +166,52 @@ class BarrierCheckpoints:
     def _save(self, checkpoint: JobCheckpoint, number: int, subtask: _Subtask) -> None:
         """Have the snapshots of a subtask written; a source has its position in its log."""
         if subtask.channels:
-            checkpoint.writing.add(subtask.partitions[0])
+            checkpoint.writing.update(subtask.partitions[:1])
             taken = self.state.plane.checkpoint_each(subtask.partitions, REMOTE)
             assert taken == len(subtask.partitions)  # a barrier comes to live tasks, of which none is writing
+
+    def _has_snapshot(self, checkpoint: JobCheckpoint, number: int) -> None:
         checkpoint.left.discard(number)
         if not checkpoint.left:
             checkpoint.aligned_ns = self.clock.now_ns()
             self._look(checkpoint)
+
+    # -- barriers that overtake
+
+    def _begin_to_overtake(self, checkpoint: JobCheckpoint) -> None:
+        """Let barriers overtake from the start, or from the age on at which those that are not aligned do."""
+        assert self.rules is not None
+        if self.rules.alignment_timeout_s:
+            at_ns = checkpoint.triggered_ns + to_ns(self.rules.alignment_timeout_s)
+            self.clock.process(self._changes(checkpoint, at_ns))
+        else:
+            self.state.plane.overtake(checkpoint.token)
+
+    def _changes(self, checkpoint: JobCheckpoint, at_ns: int) -> Process:
+        yield self.clock.sleep(at_ns)
+        if checkpoint is self._open and checkpoint.left:
+            had_snapshots = set(checkpoint.tasks.values()) - checkpoint.left
+            self.state.plane.overtake(checkpoint.token)
+            # Barriers of these may have waited behind outputs, which they have overtaken now.
+            for number in sorted(had_snapshots):
+                self._store_in_flight(checkpoint, number)
+
+    def _record(self, checkpoint: JobCheckpoint, task: int, number: int, subtask: _Subtask) -> None:
+        """Have in-flight data recorded where the first barrier has overtaken, or the position of a source."""
+        if subtask.channels:
+            checkpoint.recording.add(number)
+            self.state.plane.record(task)
+        else:
+            self.state.plane.record(task)
+            self._store_in_flight(checkpoint, number)
+            self._has_snapshot(checkpoint, number)
+
+    def _store_in_flight(self, checkpoint: JobCheckpoint, number: int) -> None:
+        """Have what was recorded at a subtask sent to the store."""
+        partition = self._subtasks[number].partitions[0]
+        size = self.state.plane.store_in_flight(partition)
+        checkpoint.in_flight_bytes += size
+        checkpoint.writing.update([partition] if size else [])
 
     # -- their end
 
@@ -160,7 +219,7 @@ class BarrierCheckpoints:
         """Note that the snapshots of a subtask are stored, by its first partition, where barriers take checkpoints."""
         checkpoint = self._open
         if checkpoint is not None and partition in checkpoint.writing:
-            checkpoint.writing.remove(partition)
+            checkpoint.writing -= Counter([partition])
             self._look(checkpoint)
 
     def _look(self, checkpoint: JobCheckpoint) -> None:
@@ -241,8 +300,16 @@ class BarrierCheckpoints:
         begins = [one.triggered_ns for one in all_]
         at = np.searchsorted(taken, np.array([*begins, np.iinfo(np.int64).max]))  # snapshots are in order of time
         for one, begin, end in zip(all_, at[:-1], at[1:], strict=True):
-            sent = int(size[end] - size[begin])
-            yield (one.number, one.triggered_ns, one.aligned_ns, one.completed_ns, sent, one.outcome)
+            sent = int(size[end] - size[begin]) + one.in_flight_bytes
+            yield (
+                one.number,
+                one.triggered_ns,
+                one.aligned_ns,
+                one.completed_ns,
+                sent,
+                one.in_flight_bytes,
+                one.outcome,
+            )
 
 
 def _subtasks(plan: RunPlan) -> list[_Subtask]:

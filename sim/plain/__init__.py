@@ -30,6 +30,8 @@ the run; these wait while the task is down, paused, or has unsent outputs. The s
 
 `checkpoint`: the life of a checkpoint: snapshot, writing, transfer, and trimming upstream once it is stored.
 
+`overtaking`: barriers that overtake tuples, and the copies of these that belong to a checkpoint as in-flight data.
+
 `acker`: the trees of tuples that follow from roots, and the verbs by which roots fail and are emitted again.
 
 `trimming`: the other way to trim: slices, and rounds of acks of several levels.

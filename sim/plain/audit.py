@@ -177,6 +177,7 @@ def _will_be_replayed(plane: PlaneState, partition: Partition, coming: defaultdi
     """Add the tuples that a partition that is down will be sent again, and those that it will send again."""
     if not plane.plan.replays:
         return
+    coming[partition].update(one.row.id for one in partition.in_flight)
     for sender in partition.senders:
         coming[partition].update(row.id for row in sender.kept.get(partition, ()))
     kept = (

@@ -127,6 +127,8 @@ class PlaneState:
         self._watched: frozenset[int] = frozenset()
         self._told: list[tuple[TaskView | Partition, Message | None]] = []  # None: the task is idle
         self._telling = False
+        self.overtaking = -1  # newest token of barriers that overtake
+        self.passing = False  # they are on their way
         self.parcels: dict[int, Contents] = {}  # by number
         self._last_parcel = -1
 
@@ -144,6 +146,10 @@ class PlaneState:
     def instances_of(self, group: Partition) -> list[Partition]:
         """Return the instances of a key group."""
         return [group, *(partition for partition in self._numbered[self._planned :] if partition.group is group)]
+
+    def overtakes(self, token: int) -> bool:
+        """Return whether barriers of the token overtake."""
+        return self.passing and token == self.overtaking
 
     def next_number(self) -> int:
         """Return the next number in the order of sending."""
@@ -339,6 +345,7 @@ class Channels(PlaneState):
         # In front of the queue: the receiver must apply replayed tuples before newer ones of the same channel.
         for visit in arrived:
             visit.ticket, visit.arrived = task.host.ticket(), True
+            task.record(visit)
         task.put_in_front(arrived)
         self.tell()
 

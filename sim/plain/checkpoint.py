@@ -25,10 +25,10 @@ class Batch:
 
 @dataclass
 class _Transfer:
-    """A checkpoint on its way to its host."""
+    """A checkpoint on its way to its host, or (None) in-flight data on its way to the remote store."""
 
     partition: Partition
-    checkpoint: Checkpoint
+    checkpoint: Checkpoint | None
     incarnation: int
     origin: TaskView
     bytes: int
@@ -36,9 +36,14 @@ class _Transfer:
     batch: Batch | None
     departure_ns: int = NEVER
 
+    @property
+    def host(self) -> int:
+        """Return the host to which it goes, or REMOTE."""
+        return self.checkpoint.host if self.checkpoint else REMOTE
+
 
 def _rank(transfer: _Transfer) -> int:
-    return channel(MESSAGE, HOST_RECEIVER + transfer.checkpoint.host + 1, transfer.origin.index)
+    return channel(MESSAGE, HOST_RECEIVER + transfer.host + 1, transfer.origin.index)
 
 
 class CheckpointCoordinator:
@@ -146,15 +151,15 @@ class CheckpointCoordinator:
         return self.plane.listener.checkpoint_host(partition.number)
 
     def _ship(self, transfer: _Transfer) -> None:
-        clock, task, checkpoint_host = self.plane.clock, transfer.origin, transfer.checkpoint.host
+        clock, task = self.plane.clock, transfer.origin
         self.plane.recorder.message(clock.now_ns(), "checkpoint", 1, transfer.bytes)
-        arrive = self._at_remote if checkpoint_host == REMOTE else self._stored
+        arrive = self._at_remote if transfer.host == REMOTE else self._stored
 
         def leaves(departure_ns: int) -> None:
             transfer.departure_ns = departure_ns
             clock.at(departure_ns + self.plane.plan.latency_ns, _rank(transfer), lambda _: arrive(transfer))
 
-        ends = (task.index, HOST_RECEIVER + checkpoint_host + 1)
+        ends = (task.index, HOST_RECEIVER + transfer.host + 1)
         task.host.link.send(clock.now_ns(), transfer.bytes, ends, self.plane.next_number(), leaves)
 
     def _life(self, checkpoint_host: int) -> int:
@@ -182,11 +187,13 @@ class CheckpointCoordinator:
         if transfer.incarnation != partition.incarnation:
             return  # of an earlier incarnation: it would trim tuples that the new state does not contain
         if self.description.completes_checkpoints:
-            partition.arrived = checkpoint
-            self._note_row(transfer.row)
+            if checkpoint:
+                partition.arrived = checkpoint
+                self._note_row(transfer.row)
             self.note_stored(partition, transfer.batch)
             self.plane.tell()
             return
+        assert checkpoint is not None  # only barriers overtake
         partition.saving = False
         if self._is_lost(checkpoint):
             return  # the checkpoint host has died since; if it is back it lacks the checkpoint that this one builds on
@@ -213,6 +220,14 @@ class CheckpointCoordinator:
         partition.checkpoint, partition.saved = checkpoint, True
         partition.ticks_let_go = checkpoint.time.ticks
 
+    def store_in_flight(self, partition: Partition) -> int:
+        """Send the in-flight data that was recorded at the partition's task to the store; return its size."""
+        task = partition.task
+        size, task.overtaken_bytes = task.overtaken_bytes, 0
+        if size:
+            self._ship(_Transfer(partition, None, partition.incarnation, task, size, NEVER, None))
+        return size
+
     def _note_row(self, row: int) -> None:
         rows = self.plane.recorder.rows["checkpoints"]
         rows[row] = (*rows[row][:5], self.plane.clock.now_ns(), *rows[row][6:])
@@ -225,7 +240,8 @@ class CheckpointCoordinator:
         if not partition.operator.is_sink:
             partition.saving = False
             self._counts(partition, checkpoint)
-        self._trim_later(partition, checkpoint.count)
+        if not self.description.unaligned:  # else sources know their positions
+            self._trim_later(partition, checkpoint.count)
 
     def _trim_later(self, partition: Partition, count: int) -> None:
         """Tell every upstream task to forget the tuples that the stored checkpoint covers; it hears a latency later."""

@@ -11,12 +11,12 @@ from dataclasses import replace
 from models.records.tables import NEVER
 from sim.clock import PAUSES, Process
 from sim.data_plane import CONTROL, Mail, Timed
-from sim.plain.channels import Channels
+from sim.plain.overtaking import Overtaking
 from sim.plain.partition import Letter, Message, Partition, Visit, Work
 from sim.plain.task import Task
 
 
-class GroupInstances(Channels):
+class GroupInstances(Overtaking):
     """The verbs of `sim.data_plane` for instances."""
 
     def add_instance(self, instance: int, partition: int, task: int) -> None:
@@ -102,6 +102,8 @@ class GroupInstances(Channels):
             self._numbered[partition].incarnation += 1
             self._numbered[partition].saving = False
             self._numbered[partition].arrived = None
+        if self.plan.scenario.fault_tolerance.unaligned:
+            self.forget_overtaken()
         if not any(one.saving for one in self._numbered):
             self.remote.free_at_ns = min(self.remote.free_at_ns, self.clock.now_ns())
 
@@ -150,7 +152,7 @@ class GroupInstances(Channels):
                 sender.kept[old].clear()
 
 
-class Actions(Channels):
+class Actions(Overtaking):
     """The verbs of `sim.data_plane` for migrations."""
 
     # -- pauses
@@ -236,7 +238,11 @@ class Actions(Channels):
         message = Message(token, origin, turn or channels > 0, work_ns, channels)
         if origin is None:
             self.send_message(message, task, size_bytes)
-        elif origin.alive:
+        elif not origin.alive:
+            return
+        elif channels and self.overtakes(token):
+            self.send_ahead(Letter(message, task, size_bytes), origin, origin.outbox.unsent)
+        else:
             origin.outbox.post(Letter(message, task, size_bytes))
 
     def send_each(self, messages: Iterable[Mail]) -> None:

@@ -139,6 +139,21 @@ class Outbox:
             self._stop_waiting()
             self._go_on_later()
 
+    def take_letters(self, token: int) -> list[tuple[Letter, list[Output]]]:
+        """Take out the barriers with this token; return each with the outputs before it for the same task."""
+        found: list[tuple[Letter, list[Output]]] = []
+        left, outputs = deque[Output | Letter | Passing](), list[Output]()
+        for item in self.items:
+            # The head is left alone: it goes on at this instant anyway, if it is no output.
+            if left and isinstance(item, Letter) and item.message.channels and item.message.token == token:
+                found.append((item, [one for one in outputs if one.receiver.task is item.receiver]))
+                continue
+            left.append(item)
+            if isinstance(item, Output):
+                outputs.append(item)
+        self.items = left
+        return found
+
     def lose(self) -> list[Output]:
         """Empty the outbox of a dead task; return the outputs that are gone with it."""
         lost, self.items = self.unsent, deque()

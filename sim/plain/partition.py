@@ -11,7 +11,7 @@ The other classes are items, which travel over channels, wait in queues, or are 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -61,6 +61,13 @@ class OutboxView(Protocol):
     def forget(self, sender: Partition, receiver: Partition) -> None:
         """Drop the outputs of one partition for another that wait here."""
 
+    def take_letters(self, token: int) -> list[tuple[Letter, list[Output]]]:
+        """Take out the barriers with this token, with the outputs before each."""
+
+    @property
+    def unsent(self) -> list[Output]:
+        """Return the outputs that are left to send."""
+
 
 class ProcessorView(Protocol):
     """The processor of a host: `host.Processor`."""
@@ -104,6 +111,7 @@ class TaskView(Protocol):
     index: int
     alive: bool
     paused_until_ns: int
+    overtaken_bytes: int
     rules: list[tuple[int | None, int | None]]
     in_hand: list[Message]
 
@@ -137,8 +145,14 @@ class TaskView(Protocol):
     def arrive(self, *items: Visit | Message | Watermark | Bundle) -> None:
         """Take in items that have come over its channels."""
 
-    def put_in_front(self, items: list[Visit] | list[Work]) -> None:
+    def put_in_front(self, items: Sequence[Visit | Work]) -> None:
         """Put items ahead of the queue."""
+
+    def put_before(self, visits: list[Visit], partition: Partition) -> None:
+        """Put tuples for a partition ahead of the queue, and of those for it that are in front already."""
+
+    def record(self, visit: Visit) -> None:
+        """Record a tuple that has just come, if barriers overtake here and that of its channel is still to come."""
 
     def go_on(self) -> None:
         """Start items that wait."""
@@ -320,6 +334,14 @@ class Checkpoint:
         return self.state_bytes + sum(row.bytes for _, rows in self.kept for row in rows)
 
 
+class InFlight(NamedTuple):
+    """A tuple that a barrier has overtaken, in the queue of its receiver or unsent at its sender."""
+
+    row: Row
+    origin: TaskView
+    unsent: bool
+
+
 class Captured(NamedTuple):
     """A tuple that was taken out of a task."""
 
@@ -378,6 +400,9 @@ class Partition:
         self.retired = False  # the instance is over
         self.saved = False  # the partition has stored a checkpoint of its own
         self.arrived: Checkpoint | None = None  # with barriers: has come to the store, and is not complete
+        self.overtaken: list[InFlight] = []  # tuples for it in the checkpoint of the job that is under way
+        self.in_flight: list[InFlight] = []  # and in the one that is complete
+        self.marked: dict[Partition, int] = {}  # of a source: kept outputs by receiver, when its barrier left
         self.announced = False  # the listener is told when the next checkpoint is stored
         self.counts_replays = False  # replayed tuples are counted
         self.pending = 0  # replayed tuples that are on their way or in the queue
@@ -443,6 +468,21 @@ class Partition:
             queue.popleft()
             forgotten += 1
         return forgotten
+
+    def mark(self) -> None:
+        """Note how many outputs a source keeps: its position, as a checkpoint has it."""
+        self.marked = {receiver: len(rows) for receiver, rows in self.kept.items()}
+
+    def forget_marked(self) -> None:
+        """Forget the outputs before the position that was noted."""
+        for receiver, count in self.marked.items():
+            for _ in range(count):
+                self.kept[receiver].popleft()
+        self.marked = {}
+
+    def in_flight_bytes(self) -> int:
+        """Return the size of the in-flight data for the partition in the complete checkpoint."""
+        return sum(one.row.bytes for one in self.in_flight)
 
     def kept_rows(self) -> int:
         """Return the number of outputs in the buffers."""

@@ -160,8 +160,16 @@ class PlainPlane(Acks, Trims, Parcels, Actions, GroupInstances):
         self.plan.check_ids()
         opened = self._numbered[partition]
         held, opened.held = opened.held, []
-        self.note_freed(held)
-        opened.task.put_in_front(held)
+        if self.plan.scenario.fault_tolerance.unaligned:
+            again = [*self.in_flight_again(opened), *held]
+            for visit in held:
+                if not visit.replayed:
+                    opened.task.places.leave()
+            self.note_freed(again)
+            opened.task.put_before(again, opened)
+        else:
+            self.note_freed(held)
+            opened.task.put_in_front(held)
         self.tell()
 
     def resume(self, partition: int) -> None:
@@ -202,13 +210,15 @@ class PlainPlane(Acks, Trims, Parcels, Actions, GroupInstances):
 
     def checkpoint_host(self, partition: int) -> int | None:
         """Return who holds the stored checkpoint."""
-        checkpoint = self._numbered[partition].checkpoint
-        return checkpoint.host if checkpoint else None
+        asked = self._numbered[partition]
+        if asked.checkpoint:
+            return asked.checkpoint.host
+        return REMOTE if asked.in_flight else None
 
     def checkpoint_bytes(self, partition: int) -> int:
         """Return the size of all that a restore reads."""
-        checkpoint = self._numbered[partition].checkpoint
-        return checkpoint.size_bytes() if checkpoint else 0
+        asked = self._numbered[partition]
+        return asked.in_flight_bytes() + (asked.checkpoint.size_bytes() if asked.checkpoint else 0)
 
     def senders(self, partition: int) -> list[int]:
         """Return the partitions that keep outputs for this one."""
@@ -295,6 +305,8 @@ class PlainPlane(Acks, Trims, Parcels, Actions, GroupInstances):
         """Let the checkpoints of these partitions count that have come to the store."""
         for partition in sorted(partitions):
             self.saver.complete(self._numbered[partition])
+            if self.plan.scenario.fault_tolerance.unaligned:
+                self.complete_in_flight(self._numbered[partition])
 
     def deliveries(self) -> int:
         """Return how many tuples sinks have accepted so far."""

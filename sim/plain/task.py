@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 from sim.clock import SERVICE
 from sim.operator_plan import OperatorPlan
 from sim.plain.outbox import Outbox, Places
-from sim.plain.partition import Bundle, HostView, Message, Visit, Watermark, Work
+from sim.plain.partition import Bundle, HostView, InFlight, Message, Partition, TaskView, Visit, Watermark, Work
 from sim.plain.views import PlaneView
 
 
@@ -46,6 +47,22 @@ class Cores:
         return first
 
 
+class Passage:
+    """Barriers of a checkpoint at a task where they overtake: over which channels they have come.
+
+    `cuts` has the channel (None: all of them) and the ticket of each; `left` are to come. `begun`: the first one was
+    handled, and what comes over other channels belongs to the checkpoint.
+    """
+
+    def __init__(self, token: int, channels: int) -> None:
+        self.token, self.left, self.begun = token, channels, False
+        self.cuts: list[tuple[TaskView | None, int]] = []
+
+    def is_before(self, visit: Visit) -> bool:
+        """Return whether a tuple that is there came before the barrier of its channel."""
+        return all(visit.ticket < ticket for origin, ticket in self.cuts if origin is None or origin is visit.origin)
+
+
 class Task:
     """One task: a front lane for replay and work, a queue behind it, and `threads` services at a time.
 
@@ -66,6 +83,9 @@ class Task:
         self.side: list[Visit] = []  # tuples that these rules hold
         self.barriers: list[Message] = []  # those that wait for their twins on other channels
         self.back: list[Visit | Message | Watermark | Bundle] = []  # items that came behind them on their channels
+        self.passage: Passage | None = None  # of barriers that overtake
+        self.hurried: Message | None = None  # the first of them, while a service is in progress
+        self.overtaken_bytes = 0  # of in-flight data at the task that was not sent to the store yet
         self.idle_threads = operator.description.threads
         self.busy_ns = 0
         self.alive = True
@@ -121,6 +141,12 @@ class Task:
                     self.places.leave()
                 continue
             one.ticket = self.host.ticket()
+            if isinstance(one, Message) and one.channels and one.token <= self.plane.overtaking:
+                if self.plane.overtakes(one.token):  # else it is of a checkpoint that has ended
+                    self._overtaken_by(one)
+                continue
+            if isinstance(one, Visit):
+                self.record(one)
             if isinstance(one, Message) and one.channels and not self._is_last(one):
                 self.barriers.append(one)
                 continue
@@ -147,6 +173,75 @@ class Task:
         """Forget the oldest barrier."""
         if self.barriers:
             self.arrive(*self._let_through(self.barriers[0].token))
+
+    # -- barriers that overtake
+
+    def _overtaken_by(self, barrier: Message) -> None:
+        """Note that a barrier has come over its channel; the first is handled between two services."""
+        passage = self.passage
+        if passage is None:
+            passage = self.passage = Passage(barrier.token, barrier.channels)
+            self._hurry(barrier.token)
+        passage.cuts.append((barrier.origin, barrier.ticket))
+        passage.left -= 1
+        self._look_passed()
+
+    def _hurry(self, token: int) -> None:
+        """Handle the first barrier ahead of both lanes, once the service in progress has ended."""
+        first = Message(token, None, turn=False, ns=0, channels=0)
+        if self.serving:
+            self.hurried = first
+        else:
+            self._take_in_hand(first)
+
+    def _look_passed(self) -> None:
+        """Say so if barriers have come over all channels."""
+        passage = self.passage
+        if passage and passage.begun and not passage.left:
+            self.passage = None
+            self._take_in_hand(Message(passage.token, None, turn=False, ns=0, channels=1))
+
+    def let_overtake(self, token: int) -> None:
+        """Let the barriers of a checkpoint that are here overtake; those of earlier ones hold nothing back any more."""
+        barriers, back, self.barriers, self.back = self.barriers, self.back, [], []
+        for item in back:
+            if isinstance(item, Visit):
+                self.places.take()
+        for barrier in barriers:
+            if barrier.token == token:
+                self._overtaken_by(barrier)
+        # One that has come over all channels and waits its turn.
+        for item in [*self.queue]:
+            if isinstance(item, Message) and item.channels and item.token == token:
+                self.queue.remove(item)
+                self.passage = Passage(token, 0)
+                self.passage.cuts.append((None, item.ticket))
+                self._hurry(token)
+        self.arrive(*back)
+
+    def begin_recording(self) -> None:
+        """Record what waits and came before the barrier of its channel, and from now on what comes before one."""
+        if self.passage is None:
+            return
+        for item in (*self.front, *self.queue):
+            if isinstance(item, Visit) and self.passage.is_before(item):
+                self.capture(item)
+        self.passage.begun = True
+        self._look_passed()
+
+    def record(self, visit: Visit) -> None:
+        """Record a tuple that has just come, if the barrier of its channel is still to come."""
+        if self.passage and self.passage.begun and self.passage.is_before(visit):
+            self.capture(visit)
+
+    def capture(self, visit: Visit) -> None:
+        """Record a tuple as in-flight data of the checkpoint that is under way."""
+        visit.partition.overtaken.append(InFlight(visit.row, visit.origin, unsent=False))
+        self.overtaken_bytes += visit.row.bytes
+
+    def forget_passage(self) -> None:
+        """Forget the barriers that overtake here: their checkpoint has ended, or the task."""
+        self.passage, self.hurried, self.overtaken_bytes = None, None, 0
 
     def _enter(self, item: Visit | Message | Watermark | Bundle) -> None:
         if isinstance(item, Message) and not item.turn:
@@ -180,7 +275,7 @@ class Task:
             for partition, origin in self.rules
         )
 
-    def put_in_front(self, items: list[Visit] | list[Work]) -> None:
+    def put_in_front(self, items: Sequence[Visit | Work]) -> None:
         """Put items ahead of the queue, behind those that are already in front."""
         if self.operator.service_ns is None and not self.stopped:
             for item in items:
@@ -188,6 +283,14 @@ class Task:
             return
         self.front.extend(items)
         self.cores.dispatch()
+
+    def put_before(self, visits: list[Visit], partition: Partition) -> None:
+        """Put tuples for a partition ahead of the queue, and of those for it that are in front already."""
+        later = [item for item in self.front if isinstance(item, Visit) and item.partition is partition]
+        place = self.front.index(later[0]) if later else len(self.front)
+        lane = [*self.front]
+        self.front = deque(lane[:place])
+        self.put_in_front([*visits, *lane[place:]])
 
     def take(self) -> None:
         """Serve, hold or drop the item whose turn has come."""
@@ -225,6 +328,8 @@ class Task:
             self.side.append(item)
         elif not item.partition.live or item.partition.goal is self:
             item.partition.held.append(item)
+            if self.plane.plan.scenario.fault_tolerance.unaligned and not item.replayed:
+                self.places.take()  # it keeps its place: what a task has in front of a barrier is bounded
         elif self.plane.drops_duplicates and item.row.id in item.partition.position:
             # Recognising a duplicate may cost time; it then occupies the task as a service does.
             cost = self.plane.plan.duplicate_ns
@@ -274,6 +379,9 @@ class Task:
         # Watermarks first: windows that they end may fill the outbox, and then no service may begin. Whether the task
         # is idle is known only after the next services have begun.
         self._let_watermarks_pass()
+        if self.hurried and not self.serving:
+            self._take_in_hand(self.hurried)
+            self.hurried = None
         self.cores.dispatch()
         self.plane.notice(self)
         self.plane.tell()
@@ -347,5 +455,6 @@ class Task:
             if isinstance(visit, Visit)
         ]
         self.serving, self.front, self.queue = {}, deque(), deque()
+        self.forget_passage()
         self.back, self.side, self.barriers, self.rules, self.in_hand = [], [], [], [], []
         return gone

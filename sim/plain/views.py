@@ -133,6 +133,7 @@ class PlaneView(Protocol):
     watermarks: WatermarksView
     warmup_ns: int
     drops_duplicates: bool
+    overtaking: int
 
     @property
     def acker(self) -> AckerView | None:
@@ -162,6 +163,9 @@ class PlaneView(Protocol):
 
     def send_message(self, message: Message, task: TaskView, size_bytes: int) -> None:
         """Send a message over its channel."""
+
+    def overtakes(self, token: int) -> bool:
+        """Return whether barriers of the token overtake."""
 
     def open_bundle(self, bundle: Bundle, task: TaskView) -> None:
         """Put the tuples of a bundle in front of the queue."""

@@ -371,6 +371,14 @@ def drain(raw: dict[str, Any], cuts_ns: tuple[int, ...] = (), most_s: int = 400,
         return rows, size
 
     plane.replay = counted  # type: ignore[method-assign]
+    restore_in_flight = plane.in_flight_again
+
+    def counted_in_flight(partition: Partition) -> list[Visit]:
+        visits = restore_in_flight(partition)
+        run.replayed += len(visits)
+        return visits
+
+    plane.in_flight_again = counted_in_flight  # type: ignore[method-assign]
     for cut in sorted(set(cuts_ns)):
         control.run(cut)
         lost = {index: account.lost for index, account in accounts(plane).items()}

@@ -12,7 +12,7 @@ import networkx as nx
 from models import display, units
 from models.errors import NO_VALUE, InputFault
 from models.scenario.events import DriverFailure, HostFailure, Rebalance
-from models.scenario.fault_tolerance import ActiveReplica, FaultTolerance, History, Trimming
+from models.scenario.fault_tolerance import ActiveReplica, Barriers, FaultTolerance, History, Trimming
 from models.scenario.rules import cluster
 from models.scenario.rules.dataflow import unknown_name, whole
 from models.scenario.scenario import Scenario
@@ -163,6 +163,19 @@ def _of_barriers(scenario: Scenario) -> Iterator[InputFault]:
             "it is the least time from the end of a checkpoint to the next: execution.checkpointing.min-pause in Flink"
         )
         yield InputFault(f"{where}.min_pause", _shown(tolerance.barriers.min_pause_s), rule, hint)
+    yield from _of_unaligned(tolerance.barriers, tolerance.guarantee, where)
+
+
+def _of_unaligned(barriers: Barriers, guarantee: str, where: str) -> Iterator[InputFault]:
+    """Yield barriers that overtake without exactly-once, and a time at which those that do not overtake begin to."""
+    if barriers.unaligned and guarantee != "exactly-once":
+        rule = f"needs the guarantee exactly-once; fault_tolerance.guarantee is {guarantee}"
+        hint = "execution.checkpointing.unaligned.enabled of Flink: at least once, no barrier waits for another"
+        yield InputFault(f"{where}.unaligned", True, rule, hint)
+    if barriers.alignment_timeout_s and not barriers.unaligned:
+        hint = "execution.checkpointing.aligned-checkpoint-timeout of Flink says when barriers begin to overtake"
+        value = _shown(barriers.alignment_timeout_s)
+        yield InputFault(f"{where}.alignment_timeout", value, f"needs {where}.unaligned", hint)
 
 
 def _of_slots(scenario: Scenario) -> Iterator[InputFault]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from sim.clock import Clock, Process
 from sim.data_plane import CONTROL, Listener, Mail, Timed
-from sim.kernel.event_loop import actions, checkpoints, instances, pools, setup, timed_actions
+from sim.kernel.event_loop import actions, checkpoints, in_flight, instances, pools, setup, timed_actions
 from sim.kernel.event_loop.codes import ACT, CALM, NONE
 from sim.kernel.event_loop.notices import TOLD_STORED
 from sim.kernel.event_loop.timed_actions import TIMED
@@ -137,6 +137,8 @@ class Actions(ABC):
         """Messages in order, in one call."""
         if messages:
             self._act()
+            if self.state.options["unaligned"]:  # barriers may overtake what their sender has not sent
+                self._room_for_copies(int(self.state.tasks["unsent_n"][messages[0].sender]))
             self._room(2 * len(messages))
             actions.send_messages(self.state, np.array(messages, np.int64))
 
@@ -146,6 +148,38 @@ class Actions(ABC):
         self._room(int(actions.burst(self.state, task)))
         actions.unalign(self.state, task)
         self._tell()
+
+    # -- barriers that overtake
+
+    def _room_for_copies(self, count: int) -> None:
+        """Make room for copies of so many tuples, beside what is asked for next."""
+        pools.more_places(self.state, "visit", count + int(self.state.options["fan_out"]) + 4)
+
+    def overtake(self, token: int) -> None:
+        """The barriers with this token overtake from now on."""
+        self._act()
+        tasks = self.state.tasks[: int(self.state.cluster["tasks"])]
+        freed = np.flatnonzero(tasks["back_n"])
+        need = 4 * tasks.size + sum(int(actions.burst(self.state, task)) for task in freed.tolist())
+        self._room_for_copies(int(tasks["unsent_n"].sum()) + need)
+        self._room(need)
+        in_flight.overtake(self.state, token)
+        self._tell()
+
+    def record(self, task: int) -> None:
+        """In-flight data at a task is recorded, and positions of sources are noted."""
+        self._act()
+        t = self.state.tasks[task]
+        self._room_for_copies(int(t["queue_n"] + t["front_n"]))
+        self._room(4)
+        in_flight.record_task(self.state, task)
+        self._tell()
+
+    def store_in_flight(self, partition: int) -> int:
+        """What was recorded at the partition's task goes to the store."""
+        self._act()
+        self._room(4)
+        return int(checkpoints.store_in_flight(self.state, partition))
 
     # -- timed actions
 
@@ -314,7 +348,10 @@ class Moves(ABC):
         """The checkpoints of these partitions that have come to the store count."""
         self._act()
         self._room(2 * len(partitions) + 2)
-        checkpoints.complete(self.state, np.array(sorted(partitions), np.int64))
+        numbers = np.array(sorted(partitions), np.int64)
+        checkpoints.complete(self.state, numbers)
+        if self.state.options["unaligned"]:
+            in_flight.complete_in_flight(self.state, numbers)
 
     def deliveries(self) -> int:
         """Return how many rows of deliveries there are by now."""
@@ -344,6 +381,8 @@ class Moves(ABC):
         self._act()
         self._room(0)
         checkpoints.abort(self.state, np.array(sorted(partitions), np.int64))
+        if self.state.options["unaligned"]:
+            in_flight.forget_overtaken(self.state)
 
     def plan_checkpoint_host(self, partition: int, host: int) -> None:
         """The host is the planned checkpoint host."""

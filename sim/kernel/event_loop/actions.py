@@ -12,6 +12,7 @@ from sim.kernel.event_loop.events import next_serial, push
 from sim.kernel.event_loop.free_lists import free_visit, new_visit
 from sim.kernel.event_loop.heard import part, part_all, silence
 from sim.kernel.event_loop.outbox import leave_place, put_behind
+from sim.kernel.event_loop.passages import capture_unsent, overtaken_by, overtakes
 from sim.kernel.event_loop.roots import most_emitted
 from sim.kernel.event_loop.rules import (
     ANY,
@@ -222,7 +223,10 @@ def send_message(
     e.wire = 0
     e.arrived = 0
     e.replayed = 0
-    if sender != NONE and state.tasks[sender].unsent_head != NONE:
+    if sender != NONE and channels > 0 and overtakes(state, token):
+        capture_unsent(state, sender, receiver, NONE)
+        send_mail(state, visit)
+    elif sender != NONE and state.tasks[sender].unsent_head != NONE:
         put_behind(state, visit, sender)
     else:
         send_mail(state, visit)
@@ -297,6 +301,9 @@ def let_in(state: State, todo: int, task: int) -> None:
             continue
         e.ticket = ticket(state, t.host)
         if e.kind == MAIL and e.node > 0:
+            if e.id <= state.overtaking.token:
+                overtaken_by(state, visit, task)
+                continue
             if not _is_last(state, visit, task):
                 e.next = NONE
                 if t.barriers == NONE:

@@ -289,6 +289,10 @@ def _mark_coming(state: State, table: np.ndarray, partition: int, tuple_id: int)
 def _mark_replay(state: State, table: np.ndarray, partition: int) -> None:
     """Mark what a partition that is down will be sent once more, and will itself send once more."""
     u = state.partitions[partition]
+    visit = u.in_flight_head
+    while visit != NONE:
+        _mark_coming(state, table, partition, state.visits[visit].id)
+        visit = state.visits[visit].next
     pair = u.in_pair
     while pair != NONE:
         p = state.pairs[pair]

@@ -226,6 +226,8 @@ def emit_to(state: State, sender: int, receiver: int, tuple_id: int, created: in
             _emit_one(state, sender, receiver, tuple_id, created, key, size, False)
     else:
         node = keep(state, sender, receiver, tuple_id, created, key, size) if _keeps(state, sender) else NONE
+        if state.extended and state.options.unaligned:
+            node = NONE  # it may be forgotten before it is applied
         send(state, sender, receiver, tuple_id, created, key, size, node)
 
 
@@ -255,6 +257,8 @@ def _emit_one(
     """
     keeps = _keeps(state, sender) and not again
     node = keep(state, sender, receiver, tuple_id, created, key, size) if keeps else NONE
+    if state.options.unaligned:
+        node = NONE
     if state.partitions[sender].muted:
         return
     if state.options.bounded and not takes_place(state, sender, receiver):

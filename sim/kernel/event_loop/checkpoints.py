@@ -375,6 +375,10 @@ def stored(state: State, transfer: int) -> None:
     if never_left(state, transfer) or t.incarnation != u.incarnation:
         free_transfer(state, transfer)  # of an incarnation that is over: it would trim what the new state does not have
         return
+    if state.extended and state.options.barriers and t.row == NONE:  # in-flight data
+        free_transfer(state, transfer)
+        notify(state, TOLD_STORED + partition)
+        return
     if state.extended and state.options.barriers:
         u.arrived = transfer
         state.checkpoint_rows[t.row].stored = state.clock.now
@@ -429,6 +433,26 @@ def note_delivered(state: State, partition: int, batch: int) -> None:
 
 
 @kernel
+def store_in_flight(state: State, partition: int) -> int:
+    """Send the in-flight data that was recorded at the partition's task to the store; return its size."""
+    u = state.partitions[partition]
+    size = state.tasks[u.task].overtaken
+    state.tasks[u.task].overtaken = 0
+    if size > 0:
+        made = new_transfer(state)
+        t = state.transfers[made]
+        t.incarnation = u.incarnation
+        t.bytes = size
+        t.life = 0
+        t.row = t.batch = NONE
+        t.partition = partition
+        t.origin = u.task
+        t.checkpoint_host = _REMOTE
+        ship(state, made)
+    return size
+
+
+@kernel
 def complete(state: State, partitions: np.ndarray) -> None:
     """The checkpoints of these partitions (n,) that have come to the store count."""
     for k in range(partitions.shape[0]):
@@ -439,7 +463,8 @@ def complete(state: State, partitions: np.ndarray) -> None:
         if t.row != NONE:
             u.saving = 0
             _counts(state, transfer)
-        trim_later(state, partitions[k], t.count)
+        if not state.options.unaligned:  # else sources know their positions
+            trim_later(state, partitions[k], t.count)
         free_transfer(state, transfer)
         u.arrived = NONE
 

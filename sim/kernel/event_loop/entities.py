@@ -105,6 +105,13 @@ TASK = in_lines(
         ("barriers_tail", "i4"),
         ("back_head", "i4"),  # what has come behind them
         ("back_tail", "i4"),
+        # `passages`: barriers that overtake here
+        ("passage", "u1"),  # BEGUN or RECORDING, or 0: there are none
+        ("hurried", "u1"),  # the listener is told of the first one when the service in progress has ended
+        ("cuts", "i4"),  # those that have come
+        ("left", "i8"),  # how many are to come
+        ("passing", "i8"),  # their token
+        ("overtaken", "i8"),  # bytes of in-flight data that were not sent to the store yet
     ]
 )
 
@@ -243,6 +250,12 @@ PARTITION = in_lines(
         ("saved", "u1"),  # it has stored a checkpoint of its own
         ("arrived", "i4"),  # with barriers: the transfer that has come to the store and is not complete, or NONE
         ("stored_incarnation", "i8"),  # in which the stored checkpoint was taken
+        # `passages` and `in_flight`: copies of tuples that barriers have overtaken
+        ("overtaken_head", "i4"),  # in the checkpoint of the job that is under way
+        ("overtaken_tail", "i4"),
+        ("in_flight_head", "i4"),  # in the one that is complete
+        ("in_flight_n", "i8"),
+        ("in_flight_bytes", "i8"),
         # `tasks`, `counting`, `channels` and `loop`: statistics
         ("measured", "u1"),  # tuples are timed that arrive from an instant on; CALM: up to the first that does not wait
         ("measured_from", "i8"),

@@ -13,6 +13,7 @@ from sim.kernel.event_loop.events import next_mark, next_serial, push
 from sim.kernel.event_loop.fair_links import fair_room
 from sim.kernel.event_loop.free_lists import free_visit
 from sim.kernel.event_loop.heard import event_of, follow, hear, hear_at_task, may_rise
+from sim.kernel.event_loop.passages import handle_hurried
 from sim.kernel.event_loop.rules import holds_from
 from sim.kernel.event_loop.tasks import dispatch, note_idle, put_in_queue, ticket
 from sim.kernel.event_loop.watermarks import pass_mark
@@ -227,5 +228,7 @@ def mark_served(state: State, visit: int, task: int) -> None:
     t.marks += 1
     t.queue_n += 1  # it was never counted, but as leaving
     let_marks_pass(state, task)
+    if t.hurried:
+        handle_hurried(state, task)
     dispatch(state, t.cores)
     note_idle(state, task)

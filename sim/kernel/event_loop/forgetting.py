@@ -33,7 +33,7 @@ from __future__ import annotations
 import numpy as np
 
 from sim.kernel.event_loop.buffers import CHUNK, free_chunk, is_twice, next_node, note_all_positions
-from sim.kernel.event_loop.codes import NONE, TUPLE
+from sim.kernel.event_loop.codes import COPY, NONE, TUPLE
 from sim.kernel.event_loop.hash_tables import forget_positions, position
 from sim.kernel.event_loop.heard import least_event_of
 from sim.kernel.tools.cache import kernel
@@ -174,7 +174,7 @@ def _oldest_of(state: State, head: int) -> int:
     oldest = _NEVER
     while head != NONE:
         e = state.visits[head]
-        if e.kind == TUPLE:
+        if e.kind == TUPLE or e.kind == COPY:  # noqa: PLR1714 - no `in` in compiled code
             oldest = min(oldest, e.created)
         head = e.next
     return oldest
@@ -183,7 +183,8 @@ def _oldest_of(state: State, head: int) -> int:
 @kernel
 def _oldest_kept(state: State, partition: int) -> int:
     """Return the earliest creation time of what the partition keeps, also in its checkpoints."""
-    oldest = _NEVER
+    u = state.partitions[partition]
+    oldest = min(_oldest_of(state, u.overtaken_head), _oldest_of(state, u.in_flight_head))
     pair = state.partitions[partition].out_pair
     while pair != NONE:
         p = state.pairs[pair]

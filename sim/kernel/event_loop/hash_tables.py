@@ -29,6 +29,7 @@ PAIR = np.dtype(
         ("stored_end", "i8"),
         ("pending_begin", "i8"),
         ("pending_end", "i8"),
+        ("mark", "i8"),  # of a source: its position at its last barrier
         ("first", "i4"),
         ("live", "i4"),
         ("last", "i4"),

@@ -68,6 +68,7 @@ from sim.kernel.event_loop.fair_links import depart, fair_room
 from sim.kernel.event_loop.free_lists import free_visit
 from sim.kernel.event_loop.hash_tables import prefetch_position
 from sim.kernel.event_loop.outbox import give, has_room, is_free, leave_place, stop_waiting, wait_for_room
+from sim.kernel.event_loop.passages import RECORDING, handle_hurried, record
 from sim.kernel.event_loop.roots import roots_for
 from sim.kernel.event_loop.rules import take_in_hand
 from sim.kernel.event_loop.service_times import take_drawn
@@ -133,6 +134,8 @@ def advance(state: State, limit_time: int, limit_rank: int, limit_seq: int) -> i
         state.requests.dispatch = NONE
         if state.extended and state.tasks[task].marks > 0:
             let_marks_pass(state, task)
+        if state.extended and state.tasks[task].hurried:
+            handle_hurried(state, task)
         dispatch(state, state.tasks[task].cores)
         note_idle(state, task)
         if state.told.count > 0:
@@ -239,6 +242,8 @@ def advance(state: State, limit_time: int, limit_rank: int, limit_seq: int) -> i
                     free_visit(state, visit)
                 if state.extended and t.marks > 0:
                     let_marks_pass(state, task)
+                if state.extended and t.hurried:
+                    handle_hurried(state, task)
                 cores = t.cores
         elif single:
             handle_single_arrival(state, ref, time)
@@ -391,6 +396,8 @@ def arrive(state: State, visit: int) -> int:
         count_arrival(state, visit)
     if state.extended and t.barriers != NONE and held_back(state, visit, task):
         return NONE
+    if state.extended and t.passage == RECORDING:
+        record(state, visit, task)
     if not t.has_service:
         if state.extended and t.places > 0:
             leave_place(state, task)
@@ -419,6 +426,8 @@ def replay_arrives(state: State, head: int) -> None:
             e.wire = 0
             e.ticket = ticket(state, t.host)
             e.arrived = 1
+            if state.extended and t.passage == RECORDING:
+                record(state, visit, task)
             put_in_front(state, visit, task)
         visit = following
     if t.alive and t.has_service:

@@ -11,9 +11,10 @@ from models.units import to_ns
 from sim.arrival_stream import ArrivalStream
 from sim.clock import Clock
 from sim.control.cluster import Cluster, RunPlan
-from sim.data_plane import NO_HOST, Key, Listener
+from sim.data_plane import NO_HOST, REMOTE, Key, Listener
 from sim.kernel.event_loop import (
     channels,
+    in_flight,
     instances,
     loop,
     pools,
@@ -261,9 +262,15 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Answers):
     def release(self, partition: int) -> None:
         """Put the tuples that the partition held in front of its task's queue."""
         self._plan.check_ids()
-        fan = int(self.state.options["fan_out"])
-        self._room((fan + 2) * (int(self.state.partitions["held_n"][partition]) + 2))
-        verbs.release(self.state, partition)
+        fan, u = int(self.state.options["fan_out"]), self.state.partitions[partition]
+        again = int(u["in_flight_n"])
+        serves = self.state.tasks["has_service"][u["task"]]
+        self._room_for_copies(again)
+        self._room((fan + 2) * (int(u["held_n"]) + (0 if serves else again) + 2))
+        if self.state.options["unaligned"]:
+            in_flight.release_in_flight(self.state, partition)
+        else:
+            verbs.release(self.state, partition)
         self._tell()
 
     def resume(self, partition: int) -> None:
@@ -318,12 +325,14 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Answers):
     def checkpoint_host(self, partition: int) -> int | None:
         """Return who holds the stored checkpoint."""
         u = self.state.partitions[partition]
-        return int(u["stored_checkpoint_host"]) if u["stored"] else None
+        if u["stored"]:
+            return int(u["stored_checkpoint_host"])
+        return REMOTE if u["in_flight_n"] else None
 
     def checkpoint_bytes(self, partition: int) -> int:
         """Return the size of all that a restore reads."""
         u = self.state.partitions[partition]
-        return int(u["stored_bytes"]) if u["stored"] else 0
+        return int(u["in_flight_bytes"] + (u["stored_bytes"] if u["stored"] else 0))
 
     def senders(self, partition: int) -> list[int]:
         """Return the partitions that keep outputs for this one."""

@@ -23,7 +23,7 @@ def without_rules(state: State, task: int) -> None:
     """Nothing is beside the lanes of the task, and it has no rule."""
     t = state.tasks[task]
     t.hand_head = t.hand_tail = t.side_head = t.side_tail = t.back_head = t.back_tail = NONE
-    t.barriers = t.barriers_tail = t.rules = NONE
+    t.barriers = t.barriers_tail = t.rules = t.cuts = NONE
     t.side_n = t.back_n = 0
     t.paused_until = 0
 

@@ -236,6 +236,7 @@ OPTIONS = np.dtype(
         ("aborts", "u1"),  # checkpoints under way end with a failure
         ("sources_keep", "u1"),  # with barriers: nobody else keeps outputs for replay
         ("barriers", "u1"),  # checkpoints count once control says that they are complete
+        ("unaligned", "u1"),  # barriers may overtake, and sources have positions
         ("forgets_ids", "u1"),  # that nobody can ask for again
         ("marks_twice", "u1"),  # a tuple that is processed once more has `buffers.TWICE` for its id in the log
         ("always_full", "u1"),  # checkpoints hold the whole state
@@ -274,7 +275,7 @@ def options(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarr
         costs.mode == "asynchronous",
     )
     made["aborts"], made["barriers"] = tolerance.aborts_checkpoints, tolerance.completes_checkpoints
-    made["sources_keep"] = tolerance.job_checkpoints is not None
+    made["sources_keep"], made["unaligned"] = tolerance.job_checkpoints is not None, tolerance.unaligned
     made["forgets_ids"] = plan.keeps_ids
     made["marks_twice"] = plan.acker is not None or (plan.replays and not plan.drops_duplicates)
     made["always_full"], made["remote_store"] = tolerance.kind == "full", tolerance.store == "remote"
@@ -427,6 +428,7 @@ def partition_records(plan: RunPlan, cluster: Cluster) -> np.ndarray:
     partitions["first_key"] = _first_keys(plan, cluster)
     partitions["group"] = partitions["owner"] = np.arange(len(partitions))
     partitions["goal"] = partitions["arrived"] = NONE
+    partitions["overtaken_head"] = partitions["overtaken_tail"] = partitions["in_flight_head"] = NONE
     partitions["routes"] = partitions["stored_from"] = partitions["adopted_from"] = NONE
     partitions["replayed_at"] = NONE
     partitions["epoch"] = 1

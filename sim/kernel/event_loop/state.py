@@ -35,6 +35,7 @@ from sim.kernel.event_loop.hash_tables import KEY, PAIR, POSITION, TABLES
 from sim.kernel.event_loop.heard import CHANNEL, HEARING, SPEAKER, VOICE
 from sim.kernel.event_loop.loop import REQUESTS, ROOM
 from sim.kernel.event_loop.notices import TOLD
+from sim.kernel.event_loop.passages import OVERTAKING
 from sim.kernel.event_loop.rows import DELIVERY_ROW, RECORDING, VISIT_ROW
 from sim.kernel.event_loop.rules import RULE
 from sim.kernel.event_loop.service_times import AHEAD
@@ -136,6 +137,7 @@ ROOMS = (
         },
     ),
     Room("rules", {"rule_pool": POOL}, {"rules": RULE}),
+    Room("in_flight", {"overtaking": OVERTAKING}),
     Room("timed_actions", {"actions": ACTIONS}, {"timed": TIMED}),
     Room("roots", {"root_pool": POOL, "held_ack_pool": POOL, "acking": ACKING}, {"roots": ROOT, "pending": PENDING}),
     Room("anchors", arrays={"anchors": ANCHOR, "held_acks": HELD_ACK, "acks_at": HELD_ACKS}),
@@ -173,8 +175,10 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
         "expiry",
         "fair_links",
         "free_lists",
+        "in_flight",
         "loop",
         "outbox",
+        "passages",
         "roots",
         "rules",
         "service_times",
@@ -191,8 +195,10 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
         "checkpoints",
         "event_time",
         "heard",
+        "in_flight",
         "loop",
         "outbox",
+        "passages",
         "rules",
         "sharing",
         "verbs",
@@ -210,7 +216,9 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
         "forgetting",
         "hash_tables",
         "heard",
+        "in_flight",
         "loop",
+        "passages",
         "placing",
         "restoring",
         "tasks",
@@ -225,7 +233,8 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
     "room": ("event_time", "tasks"),  # windows say what they need; a drop takes room that was not counted
     "ids": ("forgetting",),  # what nobody can ask for again, and whether any is looked up
     "nodes": ("forgetting",),  # where receivers have applied what is kept, once nothing comes twice any more
-    "pairs": ("buffers", "instances", "trimming"),  # found by hashing, filled, and copied where a state is handed down
+    # Found by hashing, filled, copied where a state is handed down, and cut at the position of a source.
+    "pairs": ("buffers", "in_flight", "instances", "trimming"),
     "cluster": ("instances",),  # one more instance
     "transfers": ("fair_links", "free_lists"),  # when it left a link that is shared evenly
     "channels": ("restoring",),  # checkpoints save event time
@@ -253,6 +262,7 @@ _HEADS = (
     ("checkpointing", "asked"),
     ("actions", "pending"),
     ("acking", "root"),
+    ("overtaking", "token"),
 )
 
 

@@ -190,6 +190,8 @@ def hold(state: State, visit: int) -> None:
         state.visits[u.held_tail].next = visit
     u.held_tail = visit
     u.held_n += 1
+    if state.extended and state.options.unaligned and not state.visits[visit].replayed:
+        state.tasks[u.task].taken += 1  # it keeps its place: what a task has in front of a barrier is bounded
 
 
 @inlined

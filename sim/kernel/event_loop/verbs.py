@@ -14,6 +14,7 @@ from sim.kernel.event_loop.free_lists import free_transfer, free_visit, new_visi
 from sim.kernel.event_loop.hash_tables import cut_keys, find_pair
 from sim.kernel.event_loop.heard import leave, part, silence
 from sim.kernel.event_loop.outbox import give, leave_place, stop_waiting
+from sim.kernel.event_loop.passages import forget_passage
 from sim.kernel.event_loop.restoring import restore_time
 from sim.kernel.event_loop.roots import lose_acks
 from sim.kernel.event_loop.rules import ANY, beside, rules_without, without_rules
@@ -97,6 +98,8 @@ def crash_task(state: State, task: int) -> None:
     _drop_chain(state, serving, task)
     _drop_chain(state, front, task)
     _drop_chain(state, queue, task)
+    if state.extended:
+        forget_passage(state, task)
     hand, barriers, back, side = t.hand_head, t.barriers, t.back_head, t.side_head
     rules_without(state, t.rules, ANY, ANY)
     without_rules(state, task)
