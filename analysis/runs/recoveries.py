@@ -10,7 +10,7 @@ import numpy as np
 
 from analysis.runs.run_summary import PHASES, Outages, Recovery, RecoveryMean, Replica, Replicas
 from analysis.statistics import ratio_mean, seconds
-from models.records.tables import NEVER, RunRecords
+from models.records.tables import NEVER, THE_JOB, RunRecords
 from models.scenario.scenario import Scenario
 
 _Table = Mapping[str, np.ndarray]
@@ -25,20 +25,23 @@ def recoveries(records: Sequence[RunRecords]) -> tuple[Recovery, ...]:
     from then until the last task downstream of the recovered ones has caught up, each at least 0; `total_s` is their
     sum. A phase that ended for some key groups only has not ended. A host that had nothing on it is recovered when its
     failure is detected. `key_groups` counts what was lost with the host. `cause` is crash, or suspicion where the host
-    lived and was fenced.
+    lived and was fenced; rescale where the job was stopped to get other tasks: then detect_s is the time until all of
+    them have ended, with the savepoint.
     """
     return tuple(entry for one in records for entry in _of_replication(one))
 
 
 def recovery_means(
-    scenario: Scenario, found: Sequence[Recovery], replications: Sequence[int]
+    scenario: Scenario, found: Sequence[Recovery], replications: Sequence[int], *, planned: bool = False
 ) -> tuple[RecoveryMean, ...]:
     """Return the means of the phases of the recoveries that ended, of their total, and of the first output.
 
-    Without any there are none. The phases sum to the total.
+    Without any there are none. The phases sum to the total. `planned`: of rescalings, else of failures.
     """
-    ended = [one for one in found if one.total_s is not None]
-    words = {} if scenario.engine is None else {one.phase: one.word for one in scenario.engine.milestones}
+    ended = [one for one in found if one.total_s is not None and one.planned == planned]
+    engine = scenario.engine
+    milestones = () if engine is None else engine.rescaling_milestones if planned else engine.milestones
+    words = {one.phase: one.word for one in milestones}
 
     def mean(phase: str) -> RecoveryMean:
         runs = [
@@ -82,7 +85,7 @@ def _recovery(one: RunRecords, host: int, failed: int, failure: _Table, rows: _T
     by_phase = dict(zip(PHASES, (None if length is None else seconds(length) for length in lengths), strict=True))
     return Recovery(
         one.replication,
-        one.hosts[host],
+        "the job" if host == THE_JOB else one.hosts[host],
         seconds(failed),
         by_phase["detect"],
         by_phase["allocate"],

@@ -65,7 +65,7 @@ def summarise(scenario: Scenario, records: Sequence[RunRecords]) -> RunSummary:
     if any(one.operators != records[0].operators for one in records):
         raise ValueError("replications of one scenario have the same operators")
     latencies = [_latencies(one) for one in records]
-    recovered = recoveries(records)
+    recovered, numbers = recoveries(records), [one.replication for one in records]
     summary = RunSummary(
         scenario=scenario.name,
         seed=scenario.seed,
@@ -86,7 +86,8 @@ def summarise(scenario: Scenario, records: Sequence[RunRecords]) -> RunSummary:
         hosts=hosts_in_use(scenario, records),
         resources=_resources(scenario, records),
         recoveries=recovered,
-        recovery_means=recovery_means(scenario, recovered, [one.replication for one in records]),
+        recovery_means=recovery_means(scenario, recovered, numbers),
+        rescaling_means=recovery_means(scenario, recovered, numbers, planned=True),
         replicas=replicas(records),
         broken=broken(records),
         messages=_messages(records),
@@ -237,7 +238,8 @@ def _engine(scenario: Scenario) -> EngineUsed | None:
         return None
     behaviours = tuple(EngineBehaviour(one.name, one.status.value, one.text) for one in engine.behaviours)
     milestones = tuple(EngineMilestone(*one) for one in engine.milestones)
-    return EngineUsed(engine.name, engine.version, behaviours, milestones)
+    rescalings = tuple(EngineMilestone(*one) for one in engine.rescaling_milestones)
+    return EngineUsed(engine.name, engine.version, behaviours, milestones, rescalings)
 
 
 def _kernel(records: Sequence[RunRecords]) -> KernelUsed | None:
