@@ -207,15 +207,20 @@ def recovery_means_said(summary: RunSummary) -> Iterator[Table | str]:
 
     There is nothing to say of one replication without an engine. Recoveries that did not end are named.
     """
-    several, means = len(summary.replications) > 1, {one.phase: one for one in summary.recovery_means}
-    if not means or not (several or summary.engine):
-        return
-    yield recovery_means_table(summary.recovery_means, summary.engine).brief
-    if several:
-        total, lost = means["total"], sum(one.total_s is None for one in summary.recoveries)
-        left = f"; {display.count(lost, 'recovery', 'recoveries')} did not end" if lost else ""
-        said = mean_with_interval(Mean(total.mean_s, total.ci95))
-        yield f"Recoveries take {said} on average{left}."
+    several = len(summary.replications) > 1
+    for given, planned, names in (
+        (summary.recovery_means, False, ("recovery", "recoveries")),
+        (summary.rescaling_means, True, ("rescaling", "rescalings")),
+    ):
+        if not given or not (several or summary.engine):
+            continue
+        yield recovery_means_table(given, summary.engine, planned=planned).brief
+        if several:
+            total = next(one for one in given if one.phase == "total")
+            lost = sum(one.total_s is None for one in summary.recoveries if one.planned == planned)
+            left = f"; {display.count(lost, *names)} did not end" if lost else ""
+            said = mean_with_interval(Mean(total.mean_s, total.ci95))
+            yield f"{names[1].capitalize()} take {said} on average{left}."
 
 
 def engine_lines(summary: RunSummary) -> Iterator[str]:

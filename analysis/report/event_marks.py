@@ -96,7 +96,7 @@ def _marks(
     """Return all events of the replication, by time."""
     # One row for each kind, whatever the figure above shows: times of different kinds can be compared by eye.
     found = [
-        _Mark("failures", one.failed_s, f"{one.failed} {'is fenced' if one.suspected else 'fails'}")
+        _Mark("failures", one.failed_s, f"{one.failed} {one.happened}")
         for one in recoveries
         if one.replication == replication
     ]

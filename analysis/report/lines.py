@@ -247,7 +247,7 @@ def _crash_marks(recoveries: Sequence[Recovery], around: Recovery | None) -> lis
             "x": one.failed_s,
             "y": 1,
             "yref": "paper",
-            "text": f"{text.label(one.failed, 18)} {'is fenced' if one.suspected else 'fails'}",
+            "text": f"{text.label(one.failed, 18)} {one.happened}",
             "showarrow": False,
             "xanchor": "left",
             "yanchor": "bottom",

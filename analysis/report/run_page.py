@@ -93,13 +93,22 @@ def engine_assumptions(scenario: Scenario) -> tuple[str, ...]:
         ),
         (
             tolerance.method == "region-restart",
-            "A failure rolls back all tasks that are connected to a lost one, and as many start again once all have a "
-            "slot; "
+            (
+                "A failure rolls back all tasks of the job, and as many start again as are asked for, or have a slot; "
+                if scenario.recovery.adapts
+                else "A failure rolls back all tasks that are connected to a lost one, and as many start again once "
+                "all have a slot; "
+            )
             + (
                 "they go back to the last checkpoint that all tasks have completed."
                 if tolerance.job_checkpoints
                 else "each key group or task comes back with its own newest checkpoint."
             ),
+        ),
+        (
+            scenario.rescales_job,
+            "Where the job gets other tasks all of them end, and start again from a checkpoint; operators without key "
+            "groups never have more than at the start.",
         ),
         (
             tolerance.batches is not None,
@@ -223,7 +232,7 @@ def run_sections(
             recoveries=recoveries,
             host_order=hosts,
         ),
-        recovery_section(recoveries, summary.recovery_means, summary.engine),
+        recovery_section(recoveries, summary.recovery_means, summary.engine, summary.rescaling_means),
         guarantee_section(tolerance.guarantee if tolerance.method != "none" else "none", summary.guarantee),
         targets_section(summary.targets),
         operators_section(summary.operators),
@@ -245,6 +254,8 @@ def question(scenario: Scenario) -> str:
             return "When do operators get more tasks, or fewer, and what does it cost?"
         if scenario.elasticity.policy != "none":
             return "What do key groups that move by themselves do about changing load, and what does it cost?"
+        if scenario.rescales_job:
+            return "How long is a job away that gets other tasks, and what is that made of?"
         if [*protocols] == [ADJUSTMENT]:
             return f"What does it cost to give an operator other tasks by {ADJUSTMENT}?"
         return f"What does it cost to move a key group by {', '.join(protocols)}?"

@@ -221,13 +221,18 @@ def replicas_worth(one: Replicas, broken: Outages | None = None) -> str:
 
 
 def recovery_section(
-    recoveries: Sequence[Recovery], means: Sequence[RecoveryMean] = (), engine: EngineUsed | None = None
+    recoveries: Sequence[Recovery],
+    means: Sequence[RecoveryMean] = (),
+    engine: EngineUsed | None = None,
+    planned: Sequence[RecoveryMean] = (),
 ) -> Section | None:
-    """Return the phases of each recovery, and their means; None without any."""
+    """Return the phases of each recovery, and their means, `planned` ones of rescalings; None without any."""
     if not recoveries:
         return None
     drawn, listed = figures.phases(recoveries), recoveries_table(recoveries)
-    averages = (recovery_means_table(means, engine),) if means else ()
+    averages = tuple(
+        recovery_means_table(given, engine, planned=given is planned) for given in (means, planned) if given
+    )
     of_job = any(one.cause == "checkpoints" for one in recoveries)
     words = "Where the job failed no host died: more checkpoints expired in a row than are tolerated." if of_job else ""
     return Section(

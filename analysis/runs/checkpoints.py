@@ -233,9 +233,9 @@ def _ages_ns(scenario: Scenario, one: RunRecords) -> list[int]:
     """Return how old [ns] the newest completed checkpoint of each recovered partition was when its host died.
 
     State that a move left with its origin is a checkpoint, too, of the instant at which the group was paused; with a
-    remote store it leaves none.
+    remote store it leaves none. A job that is stopped to be rescaled has not failed.
     """
-    recovered = one.tables["recoveries"]
+    recovered, failures = one.tables["recoveries"], one.tables["failures"]
     # In the order of being stored: the last one before the detection is what the recovery found.
     table = {**one.tables["checkpoints"], "stored_ns": _completed_ns(scenario, one)}
     saves = [*_saves(table, "taken_ns", "stored_ns", "checkpoint_host")]
@@ -245,19 +245,19 @@ def _ages_ns(scenario: Scenario, one: RunRecords) -> list[int]:
     for partition, *save in sorted(saves):
         by_partition.setdefault(partition, []).append((save[0], save[1], save[2]))
     died: dict[int, list[int]] = {}
-    for host, failed in zip(
-        one.tables["failures"]["host"].tolist(), one.tables["failures"]["failed_ns"].tolist(), strict=True
-    ):
+    for host, failed in zip(failures["host"].tolist(), failures["failed_ns"].tolist(), strict=True):
         if host != THE_JOB:
             died.setdefault(host, []).append(failed)
-    columns = (recovered[name].tolist() for name in ("operator", "key_group", "failed_ns", "detected_ns"))
+    stops = {*failures["failed_ns"][failures["cause"] == "rescale"].tolist()}
+    columns = (recovered[name].tolist() for name in ("operator", "key_group", "host", "failed_ns", "detected_ns"))
     ages = []
     tolerance = scenario.fault_tolerance
-    for operator, group, failed, detected in zip(*columns, strict=True):
+    for operator, group, host, failed, detected in zip(*columns, strict=True):
         described = scenario.operators[one.operators[operator]]
         goes_back = tolerance.rolls_back or tolerance.batches is not None
         outside = goes_back and described.kind in ("source", "sink")  # goes on from what it was told last
-        if outside or (tolerance.trims_by_acks and not tolerance.saves(described)):
+        planned = host == THE_JOB and failed in stops
+        if planned or outside or (tolerance.trims_by_acks and not tolerance.saves(described)):
             continue  # without a state there is nothing to be old
         known = [save for save in by_partition.get((operator, group), ()) if save[0] <= detected]
         stored, taken, checkpoint_host = known[-1] if known else (0, 0, -1)

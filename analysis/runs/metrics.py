@@ -10,6 +10,7 @@ from analysis.documents import to_document
 from analysis.runs.run_summary import (
     PHASES,
     Elasticity,
+    EngineMilestone,
     Maintenance,
     Migration,
     Outages,
@@ -35,17 +36,18 @@ def metrics_of(summary: RunSummary) -> Metrics:
 
     Numbers keep the path that they have in the document. Of recoveries and migrations there are the number (`count`),
     of each length mean and greatest, and how many did not end (`unfinished`). Where the scenario names an engine its
-    instants, from the failure on, are lengths too. Of rebalances the same, where there are
+    instants, from the failure on, are lengths too. Jobs that were stopped to be rescaled are no recoveries: they have
+    the same names under `rescalings`. Of rebalances the same, where there are
     any, and the sums of their counts of tuples; of targets how many were missed.
     """
     # Without the lists of entries, whose length differs between runs: these come as counts, means and maxima.
-    listed = replace(summary, recoveries=(), recovery_means=(), migrations=(), rebalances=())
+    listed = replace(summary, recoveries=(), recovery_means=(), rescaling_means=(), migrations=(), rebalances=())
     found = dict(_numbers(to_document(listed), ""))
-    names = (*PHASES, "total", "first_output", *(("first_visible",) if summary.visible is not None else ()))
-    lengths = {f"{name}_s": [one.length_s(name) for one in summary.recoveries] for name in names}
-    for end in () if summary.engine is None else summary.engine.milestones:
-        lengths[f"{end.key}_s"] = [one.until_s(end.phase) for one in summary.recoveries]
-    found |= _of_entries("recoveries", lengths, "total_s")
+    engine, planned = summary.engine, [one for one in summary.recoveries if one.planned]
+    failures = [one for one in summary.recoveries if not one.planned]
+    found |= _of_recoveries("recoveries", failures, () if engine is None else engine.milestones)
+    if planned:
+        found |= _of_recoveries("rescalings", planned, () if engine is None else engine.rescaling_milestones)
     pauses, completions = ([getattr(one, name) for one in summary.migrations] for name in ("pause_s", "completion_s"))
     found |= _of_entries("migrations", {"pause_s": pauses, "completion_s": completions}, "completion_s")
     found |= _of_rebalances(summary.rebalances)
@@ -66,7 +68,7 @@ def possible_metrics(scenario: Scenario) -> list[str]:
         elasticity=_of_zeros(Elasticity),
         maintenance=replace(_of_zeros(Maintenance), rounds=()),
         replicas=replace(_of_zeros(Replicas), each=()),
-        recoveries=(_of_zeros(Recovery),),
+        recoveries=(_of_zeros(Recovery), *([replace(_of_zeros(Recovery), cause="rescale")] * scenario.rescales_job)),
         migrations=(_of_zeros(Migration),),
         rebalances=(_of_zeros(Rebalance),),
     )
@@ -90,6 +92,13 @@ def _numbers(value: Mapping[str, Any], path: str) -> list[tuple[str, float | Non
         elif inner is None or (isinstance(inner, (int, float)) and not isinstance(inner, bool)):
             found.append((here, None if inner is None else float(inner)))
     return found
+
+
+def _of_recoveries(name: str, given: Sequence[Recovery], milestones: Sequence[EngineMilestone]) -> Metrics:
+    """Return the metrics of recoveries, by phase and by the engine's instants."""
+    lengths = {f"{one}_s": [each.length_s(one) for each in given] for one in (*PHASES, "total", "first_output")}
+    lengths |= {f"{end.key}_s": [each.until_s(end.phase) for each in given] for end in milestones}
+    return _of_entries(name, lengths, "total_s")
 
 
 def _of_rebalances(given: Sequence[Rebalance]) -> Metrics:

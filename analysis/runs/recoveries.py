@@ -26,22 +26,25 @@ def recoveries(records: Sequence[RunRecords], visible: Sequence[np.ndarray] | No
     from then until the last task downstream of the recovered ones has caught up, each at least 0; `total_s` is their
     sum. A phase that ended for some key groups only has not ended. A host that had nothing on it is recovered when its
     failure is detected. `key_groups` counts what was lost with the host. `cause` is crash, or suspicion where the host
-    lived and was fenced; checkpoints where the job failed, in place of a host. `visible` says when each delivery of a
-    replication was visible, where sinks commit at checkpoints.
+    lived and was fenced; checkpoints where the job failed, in place of a host; rescale where the job was stopped to get
+    other tasks: then detect_s is the time until all of them have ended, with the savepoint. `visible` says when each
+    delivery of a replication was visible, where sinks commit at checkpoints.
     """
     shown: Sequence[np.ndarray | None] = [None] * len(records) if visible is None else visible
     return tuple(entry for one, at in zip(records, shown, strict=True) for entry in _of_replication(one, at))
 
 
 def recovery_means(
-    scenario: Scenario, found: Sequence[Recovery], replications: Sequence[int]
+    scenario: Scenario, found: Sequence[Recovery], replications: Sequence[int], *, planned: bool = False
 ) -> tuple[RecoveryMean, ...]:
     """Return the means of the phases of the recoveries that ended, of their total, and of the first output.
 
-    Without any there are none. The phases sum to the total.
+    Without any there are none. The phases sum to the total. `planned`: of rescalings, else of failures.
     """
-    ended = [one for one in found if one.total_s is not None]
-    words = {} if scenario.engine is None else {one.phase: one.word for one in scenario.engine.milestones}
+    ended = [one for one in found if one.total_s is not None and one.planned == planned]
+    engine = scenario.engine
+    milestones = () if engine is None else engine.rescaling_milestones if planned else engine.milestones
+    words = {one.phase: one.word for one in milestones}
 
     def mean(phase: str) -> RecoveryMean:
         runs = [

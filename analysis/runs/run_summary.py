@@ -374,14 +374,15 @@ class Resources:
 
 @dataclass(frozen=True)
 class Recovery:
-    """The phases [s] of the recovery from one failure of a host, or of the job; None for what did not end.
+    """The phases [s] of the recovery from one failure of a host or of the job, or from a rescaling of the job.
 
-    The phases follow each other, so `total_s` is their sum: detect (failure to suspicion), allocate (until hosts are
-    chosen), restart (until tasks are up), restore (until state is installed), replay (until the last replayed tuple is
-    processed) and catch up (until every affected task is idle in turn). `key_groups` were lost with the host, and
-    `replayed` tuples were sent again. `first_output_s` counts from the failure until, once the first state is
-    restored, a sink takes a tuple that was created after the failure. It is known where single tuples are recorded.
-    `first_visible_s` counts until the first of these is visible, where sinks commit at checkpoints.
+    None stands for what did not end. The phases follow each other, so `total_s` is their sum: detect (failure to
+    suspicion), allocate (until hosts are chosen), restart (until tasks are up), restore (until state is installed),
+    replay (until the last replayed tuple is processed) and catch up (until every affected task is idle in turn).
+    `key_groups` were lost with the host, and `replayed` tuples were sent again. `first_output_s` counts from the
+    failure until, once the first state is restored, a sink takes a tuple that was created after the failure. It is
+    known where single tuples are recorded. `first_visible_s` counts until the first of these is visible, where sinks
+    commit at checkpoints.
     """
 
     replication: int
@@ -405,6 +406,16 @@ class Recovery:
     def suspected(self) -> bool:
         """True if the host lived, was suspected and fenced."""
         return self.cause == "suspicion"
+
+    @property
+    def planned(self) -> bool:
+        """True if the job was stopped on purpose, to get other tasks."""
+        return self.cause == "rescale"
+
+    @property
+    def happened(self) -> str:
+        """Return what happened to that which failed."""
+        return "is fenced" if self.suspected else "is rescaled" if self.planned else "fails"
 
     @property
     def failed(self) -> str:
@@ -591,6 +602,7 @@ class EngineUsed:
     version: str
     behaviours: tuple[EngineBehaviour, ...]
     milestones: tuple[EngineMilestone, ...]
+    rescaling_milestones: tuple[EngineMilestone, ...]
 
 
 @dataclass(frozen=True)
@@ -623,6 +635,7 @@ class RunSummary:
     resources: Resources
     recoveries: tuple[Recovery, ...]
     recovery_means: tuple[RecoveryMean, ...]
+    rescaling_means: tuple[RecoveryMean, ...]
     replicas: Replicas | None
     broken: Outages | None
     messages: Mapping[str, Messages]

@@ -70,7 +70,7 @@ def summarise(scenario: Scenario, records: Sequence[RunRecords]) -> RunSummary:
     shown = None
     if commits(scenario) and not any(one.detail == "histograms" for one in records):
         shown = [visible_ns(scenario, one) for one in records]
-    recovered = recoveries(records, shown)
+    recovered, numbers = recoveries(records, shown), [one.replication for one in records]
     summary = RunSummary(
         scenario=scenario.name,
         seed=scenario.seed,
@@ -92,7 +92,8 @@ def summarise(scenario: Scenario, records: Sequence[RunRecords]) -> RunSummary:
         hosts=hosts_in_use(scenario, records),
         resources=_resources(scenario, records),
         recoveries=recovered,
-        recovery_means=recovery_means(scenario, recovered, [one.replication for one in records]),
+        recovery_means=recovery_means(scenario, recovered, numbers),
+        rescaling_means=recovery_means(scenario, recovered, numbers, planned=True),
         replicas=replicas(records),
         broken=broken(records),
         messages=_messages(records),
@@ -247,7 +248,8 @@ def _engine(scenario: Scenario) -> EngineUsed | None:
         return None
     behaviours = tuple(EngineBehaviour(one.name, one.status.value, one.text) for one in engine.behaviours)
     milestones = tuple(EngineMilestone(*one) for one in engine.milestones)
-    return EngineUsed(engine.name, engine.version, behaviours, milestones)
+    rescalings = tuple(EngineMilestone(*one) for one in engine.rescaling_milestones)
+    return EngineUsed(engine.name, engine.version, behaviours, milestones, rescalings)
 
 
 def _kernel(records: Sequence[RunRecords]) -> KernelUsed | None:

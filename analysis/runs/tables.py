@@ -75,24 +75,34 @@ def recoveries_table(recoveries: Sequence[Recovery], suspected: str = " (suspect
         brief += f" ({suspected.strip()} lived, was silent for too long and was fenced)"
     if any(one.cause == "checkpoints" for one in recoveries):
         brief += " (the job: too many checkpoints expired in a row)"
+    if any(one.planned for one in recoveries):
+        brief += " (the job: stopped to be rescaled)"
     return Table("The phases of each recovery", columns, rows, "recoveries", brief_title=brief)
 
 
-def recovery_means_table(means: Sequence[RecoveryMean], engine: EngineUsed | None) -> Table:
-    """Return the mean of each phase with its 95 % interval, and the engine's word for its end where one is named."""
+_OF_STOPS = {"detect": "stop", "restart": "deploy"}  # phases of a job that is stopped, which nobody has to detect
+
+
+def recovery_means_table(means: Sequence[RecoveryMean], engine: EngineUsed | None, *, planned: bool = False) -> Table:
+    """Return the mean of each phase with its 95 % interval, and the engine's word for its end where one is named.
+
+    `planned`: of rescalings of the job, else of recoveries.
+    """
     lengths = {one.phase: one.mean_s for one in means}
     shown = [*shown_phases([{phase: lengths[phase] for phase in PHASES}]), "total", "first_output", "first_visible"]
-    ends = {} if engine is None else {one.phase: f"{one.word}: {one.text}" for one in engine.milestones}
+    milestones = () if engine is None else engine.rescaling_milestones if planned else engine.milestones
+    ends = {one.phase: f"{one.word}: {one.text}" for one in milestones}
     texts = {
-        "first_output": "a tuple from after the failure is at a sink",
+        "first_output": f"a tuple from after the {'request' if planned else 'failure'} is at a sink",
         "first_visible": "such a tuple is committed",
     }
+    names = _OF_STOPS if planned else {}
     unknown = {
         "first_output": "known where recording.detail is tuples",
         "first_visible": "none was committed, or recording.detail is histograms",
     }
     columns = (
-        Column("phase", lambda phase: phase.replace("_", " "), number=False),
+        Column("phase", lambda phase: names.get(phase, phase).replace("_", " "), number=False),
         Column("mean", _phase_mean),
         Column(
             "until" if engine is None else f"until, in the words of {engine.name.title()}", number=False, prose=True
@@ -103,7 +113,8 @@ def recovery_means_table(means: Sequence[RecoveryMean], engine: EngineUsed | Non
         for one in means
         if one.phase in shown
     )
-    return Table("Recoveries on average", columns, rows, "recovery-means")
+    title, name = ("Rescalings", "rescaling-means") if planned else ("Recoveries", "recovery-means")
+    return Table(f"{title} on average", columns, rows, name)
 
 
 def _phase_mean(one: RecoveryMean) -> str:
@@ -228,7 +239,7 @@ def replicas_table(replicas: Sequence[Replica]) -> Table:
 def job_checkpoints_said(job: JobCheckpoints, interval_s: float) -> str:
     """Return what to say of checkpoints of the whole job."""
     ended = [f"{job.completed:,} completed"]
-    ended += [f"{job.aborted:,} aborted by failures"] if job.aborted else []
+    ended += [f"{job.aborted:,} aborted"] if job.aborted else []
     failed = f", which failed the job {display.count(job.failed_job, 'time')}" if job.failed_job else ""
     ended += [f"{job.expired:,} expired{failed}"] if job.expired else []
     between = display.duration(job.longest_between_s)

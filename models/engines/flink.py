@@ -33,6 +33,17 @@ def defaults(version: str) -> Iterator[EngineDefault]:
     yield EngineDefault("recovery.strategy", _strategy(version), "restart-strategy.type", "release notes 1.19")
     yield EngineDefault("recovery.attempt", "46 ms", "", _MEASURED)
     yield EngineDefault("recovery.slot_timeout", "5 min", "slot.request.timeout", configuration)
+    yield EngineDefault("recovery.scheduler", "default", "jobmanager.scheduler", configuration)
+    adaptive = "jobmanager.adaptive-scheduler"
+    for key, value, option in (
+        ("cooldown", "30 s", "executing.cooldown-after-rescaling"),
+        ("gathering", "1 min", "executing.resource-stabilization-timeout"),
+        ("failed_checkpoints", 2, "rescale-trigger.max-checkpoint-failures"),
+    ):
+        yield EngineDefault(f"recovery.adaptive.{key}", value, f"{adaptive}.{option}", f"Flink {LATEST}, configuration")
+    waits = version not in ("1.18", "1.19", "1.20")
+    trigger = "rescaling follows a checkpoint" if waits else "rescaling does not wait for a checkpoint"
+    yield EngineDefault("recovery.adaptive.at_checkpoint", waits, trigger, "FLIP-461, 2.0")
     region = "jobmanager.execution.failover-strategy: region"
     yield EngineDefault("fault_tolerance.method", "region-restart", region, configuration)
     yield EngineDefault("fault_tolerance.store", "remote", "execution.checkpointing.dir", configuration)
@@ -75,11 +86,30 @@ def _strategy(version: str) -> dict[str, Any]:
 
 BEHAVIOURS = (
     Behaviour(
+        "Operator chains",
+        Status.ABSENT,
+        "Each operator has tasks of its own. What Flink chains (forward edges, equal parallelism) is written as one "
+        "operator.",
+    ),
+    Behaviour(
+        "CPU",
+        Status.SIMPLIFIED,
+        "A task has a core of its own, or hosts share theirs. What a restart takes of the CPU is not modelled, nor are "
+        "cold caches after it.",
+        ("hosts.*.cpu",),
+    ),
+    Behaviour(
+        "Sources",
+        Status.SIMPLIFIED,
+        "A source reads a durable log in the order in which it was written. File sources, which may read newer files "
+        "first, and the cost of a file or a poll are not modelled.",
+    ),
+    Behaviour(
         "Failover regions",
         Status.MODELLED,
-        "All tasks that are connected to a lost one restart, as many as before, with the default scheduler. A job "
-        "whose strategy gives up has failed.",
-        ("fault_tolerance.method",),
+        "All tasks that are connected to a lost one restart, as many as before, with the default scheduler; all tasks "
+        "of the job with the adaptive one. A job whose strategy gives up has failed.",
+        ("fault_tolerance.method", "recovery.scheduler"),
     ),
     Behaviour(
         "Detection",
@@ -171,7 +201,31 @@ BEHAVIOURS = (
         "where single tuples are recorded. Outputs of other sinks are visible as soon as they are delivered.",
         ("operators.*.commit",),
     ),
-    Behaviour("Rescaling", Status.ABSENT, "No savepoints, adaptive scheduler, reactive mode or autoscaler."),
+    Behaviour(
+        "Savepoints",
+        Status.SIMPLIFIED,
+        "A job that is rescaled stops with a savepoint: sources stop at its barrier, and once it is complete all tasks "
+        "end at one instant. The job is submitted again after `submit`, and takes a first checkpoint as a new one. A "
+        "savepoint is as large as a full checkpoint, is written as fast, and is refused beside incremental ones. There "
+        "are no others, no draining, and no change of the maximum parallelism.",
+    ),
+    Behaviour(
+        "Rescaling",
+        Status.SIMPLIFIED,
+        "The adaptive scheduler cancels all tasks, goes back to the last checkpoint, and starts with as many tasks as "
+        "are asked for, or as there are slots: after a failure, when slots come back, and when an event asks for it. "
+        "Cancelling takes no time. Operators without key groups never have more tasks than at the start, and neither "
+        "does a job in reactive mode. Before 2.0 the cooldown, which came with 1.19, is that of 2.3. No autoscaler.",
+        (
+            "recovery.adaptive.wait",
+            "recovery.adaptive.stabilisation",
+            "recovery.adaptive.cooldown",
+            "recovery.adaptive.gathering",
+            "recovery.adaptive.at_checkpoint",
+            "recovery.adaptive.failed_checkpoints",
+            "recovery.adaptive.delay",
+        ),
+    ),
     Behaviour(
         "Key groups",
         Status.MODELLED,
@@ -187,5 +241,14 @@ MILESTONES = (
     Milestone("allocate", "running", "RUNNING", "the last restart; each task has a slot"),
     Milestone("restart", "initializing", "INITIALIZING", "tasks are deployed"),
     Milestone("restore", "restored", "RUNNING, tasks", "each task has its state"),
+    Milestone("catch_up", "caught_up", "caught up", "the backlog is worked off"),
+)
+
+# The same from the request on, where the job gets other tasks: it is another job, or its tasks are cancelled.
+RESCALING_MILESTONES = (
+    Milestone("detect", "ended", "FINISHED, or CANCELED", "the savepoint is complete; in place: tasks are cancelled"),
+    Milestone("allocate", "running", "RUNNING", "the job is submitted again, and each task has a slot"),
+    Milestone("restart", "initializing", "INITIALIZING", "tasks are deployed"),
+    Milestone("restore", "restored", "RUNNING, tasks", "each task has the states of its key groups"),
     Milestone("catch_up", "caught_up", "caught up", "the backlog is worked off"),
 )

@@ -73,6 +73,7 @@ _SENTENCES = {
     (Action.POSTPONE, Verdict.DONE): "{subject} waits",
     (Action.REBALANCE, Verdict.REFUSED): "the rebalance by {subject} is called off",
     (Action.RESCALE, Verdict.DONE): "{subject} goes from {origin} to {target} tasks",
+    (Action.RESCALE, Verdict.REFUSED): "{subject} is not rescaled",
     (Action.STORE, Verdict.DONE): "checkpoints of {subject} go to {target}",
     (Action.REALLOCATE, Verdict.DONE): "{subject} stores its checkpoints on {target}",
     (Action.COMPARE, Verdict.REFUSED): "the allocation of checkpoints is not compared",

@@ -16,7 +16,7 @@ from models.records.decisions import Action, Verdict
 from models.scenario.events import Detail
 
 NEVER = -1  # an instant that did not come before the end of the run
-THE_JOB = -1  # in place of a host that died: the job failed, and no host did
+THE_JOB = -1  # in place of a host that died: the job failed, or was stopped, and no host did
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def _index(name: str, meaning: str) -> Column:
 _OPERATOR = _index("operator", "index into `operators`")
 _TASK = _index("task", "index into `tasks`")
 _HOST = _index("host", "index into `hosts`")
-_FAILED = _index("host", "index into `hosts`, -1 for a failure of the job, where no host died")
+_FAILED = _index("host", "index into `hosts`, -1 where the job was stopped and no host died")
 _GROUP = _index("key_group", "key group, or task index where the operator is not keyed")
 
 TABLES: dict[str, tuple[Column, ...]] = {
@@ -145,7 +145,12 @@ TABLES: dict[str, tuple[Column, ...]] = {
         _time("completed_ns", "the coordinator heard that all are stored, -1 if it was given up"),
         Column("bytes", "int64", "B", "sent to the store: snapshots and in-flight data"),
         Column("in_flight_bytes", "int64", "B", "of that in-flight data, which barriers have overtaken"),
-        Column("outcome", "str", "", "completed | aborted (by a failure) | expired | open (at the end of the run)"),
+        Column(
+            "outcome",
+            "str",
+            "",
+            "completed | aborted (by a failure, or for a savepoint) | expired | open (at the end of the run)",
+        ),
     ),
     "pre_commits": (
         _index("number", "of the checkpoint of the job"),
@@ -165,8 +170,9 @@ TABLES: dict[str, tuple[Column, ...]] = {
             "cause",
             "str",
             "",
-            "crash | suspicion (it lived, was silent for too long, and was fenced) | driver (it died, its host lives) "
-            "| checkpoints (more expired in a row than are tolerated, and no host died)",
+            "crash | suspicion (it lived, was silent for too long, and was fenced) | driver (it died, its host lives)"
+            " | checkpoints (more expired in a row than are tolerated, and no host died)"
+            " | rescale (the job was stopped to get another number of tasks, and no host died)",
         ),
     ),
     "recoveries": (
@@ -242,11 +248,11 @@ TABLES: dict[str, tuple[Column, ...]] = {
     ),
     "rescales": (
         _OPERATOR,
-        _time("at_ns", "it was asked for"),
+        _time("at_ns", "it was asked for, or slots came or went"),
         Column("before", "int64", "", "tasks before"),
         Column("after", "int64", "", "tasks from then on"),
         Column("moves", "int64", "", "key groups whose task changes"),
-        _time("completed_ns", "the last of them had moved, -1 if one never did"),
+        _time("completed_ns", "the last of them had moved, or all had their states again, -1 if one never did"),
     ),
     "statistics": (
         _time("at_ns", "end of the period"),

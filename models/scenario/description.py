@@ -122,6 +122,14 @@ class ScenarioDescription(Description):
         return asked or self.elasticity.policy == "operators"
 
     @property
+    def rescales_job(self) -> bool:
+        """Return whether all tasks may be stopped in the run to start again in other numbers, as Flink does it."""
+        if self.fault_tolerance.job_checkpoints is None or self.fault_tolerance.method != "region-restart":
+            return False
+        asked = any(isinstance(event, Rescale) for event in self.events.values())
+        return asked or (self.recovery.adapts and self.may_fail)
+
+    @property
     def keeps_ids(self) -> bool:
         """Return whether tuples have ids: a tuple can come twice, or be lost."""
         by_method = self.fault_tolerance.acking is not None or self.fault_tolerance.batches is not None

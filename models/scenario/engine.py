@@ -68,6 +68,12 @@ class Engine(Description):
         found: tuple[Milestone, ...] = ENGINE_TABLES[self.name].MILESTONES
         return found
 
+    @property
+    def rescaling_milestones(self) -> tuple[Milestone, ...]:
+        """Return its words for instants of a rescaling of the job, in their order; none where it has no such thing."""
+        found: tuple[Milestone, ...] = getattr(ENGINE_TABLES[self.name], "RESCALING_MILESTONES", ())
+        return found
+
 
 def as_engine(value: object) -> object:
     """Return the name of an engine as its table; refuses those that are not simulated yet, or not known, by name."""

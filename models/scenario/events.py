@@ -93,7 +93,10 @@ class Rescale(Description):
     operator: str
     """Operator that is rescaled."""
     parallelism: Count
-    """New number of tasks, each on a host of its own."""
+    """New number of tasks, each on a host of its own; with `region-restart` in slots."""
+    submit_s: Seconds = Field(default=0.0, alias="submit")
+    """Time from the end of the job, which stops with a savepoint, until it is submitted again: with `region-restart`
+    and the default scheduler."""
     protocol: str | None = None
     """Migration protocol of each key group whose task changes; or `oap`, which adjusts the operator as a whole. Without
     it the one that goes with the method of recovery: `oap` with `elastic-upstream-backup`, else as for `migrate`."""

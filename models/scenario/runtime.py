@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from models.distributions import TimeDistribution
 from models.engines.restart_strategies import RestartStrategy
-from models.schema_types import BytesPerSecond, Description, PositiveSeconds, Seconds
+from models.schema_types import BytesPerSecond, Count, Description, PositiveSeconds, Seconds
 
 
 class Workers(Description):
@@ -21,6 +23,29 @@ class Workers(Description):
     when it has started, and again each time after so long. Without it a worker does not wait, and what it sends to a
     task that is not up is lost.
     """
+
+
+class AdaptiveScheduling(Description):
+    """How long the adaptive scheduler waits for slots before it runs with fewer, and for others before it rescales."""
+
+    wait_s: PositiveSeconds | None = Field(default=None, alias="wait")
+    """Time for which a job that is down waits for a slot; then it has failed. Without it 5 min, and no limit in
+    reactive mode; `submission.resource-wait-timeout`."""
+    stabilisation_s: Seconds | None = Field(default=None, alias="stabilisation")
+    """Time from the first free slot until it starts with as many as there are, if these are fewer than it wants.
+    Without it 10 s, and none in reactive mode; `submission.resource-stabilization-timeout`."""
+    cooldown_s: Seconds = Field(default=30.0, alias="cooldown")
+    """Time from a start of the job until it may be rescaled; `executing.cooldown-after-rescaling`."""
+    gathering_s: Seconds = Field(default=60.0, alias="gathering")
+    """Time from then, or from a change of slots or wishes, until it is rescaled to fewer tasks than it wants;
+    `executing.resource-stabilization-timeout`."""
+    at_checkpoint: bool = Field(default=True, strict=True)
+    """Whether a rescaling follows the end of a checkpoint, as since Flink 2.0, so that little comes again."""
+    failed_checkpoints: Count = 2
+    """Checkpoints that have to fail before it does not wait for one; `rescale-trigger.max-checkpoint-failures`."""
+    delay_s: Seconds | None = Field(default=None, alias="delay")
+    """Time after `gathering` for which it waits for a checkpoint. Without it that of `failed_checkpoints` intervals;
+    `rescale-trigger.max-delay`."""
 
 
 class RecoveryTimes(Description):
@@ -38,6 +63,28 @@ class RecoveryTimes(Description):
     and a `strategy`; without it tasks wait for slots as long as it takes."""
     restart: TimeDistribution | None = None
     """Time from then until its tasks are up; without it none."""
+    scheduler: Literal["default", "adaptive", "reactive"] = "default"
+    """Who starts a job with `region-restart`. `default`: as many tasks as before, once all have a slot. `adaptive`: the
+    whole job, with as many tasks as there are slots, and with more once there are more; an event `rescale` changes what
+    it wants. `reactive`: the same, without waiting for slots."""
+    adaptive: AdaptiveScheduling = AdaptiveScheduling()
+    """Times of the adaptive scheduler."""
+
+    @property
+    def adapts(self) -> bool:
+        """Return whether the job runs with as many tasks as there are slots."""
+        return self.scheduler != "default"
+
+    @property
+    def wait_s(self) -> float | None:
+        """Return the time for which a job waits for a slot [s]; None without a limit."""
+        return self.adaptive.wait_s or (300.0 if self.scheduler == "adaptive" else None)
+
+    @property
+    def stabilisation_s(self) -> float:
+        """Return the time for which a job that has some slots waits for all of them [s]."""
+        given_s = self.adaptive.stabilisation_s
+        return given_s if given_s is not None else (10.0 if self.scheduler == "adaptive" else 0.0)
 
 
 class StateStore(Description):

@@ -19,6 +19,7 @@ from sim.control.crash import CrashCoordinator
 from sim.control.failures import Failures
 from sim.control.host_choice import HostChoice
 from sim.control.instances import CheckpointHosts, Instances, Outages
+from sim.control.job_scaling import JobScaling
 from sim.control.maintenance import Maintenance
 from sim.control.recoveries import Recoveries
 from sim.control.recovery import Recovery
@@ -35,6 +36,7 @@ from sim.migration.coordinator import RunCoordinator
 from sim.migration.moves import Migrations
 from sim.migration.protocols import REBALANCE_PROTOCOLS
 from sim.migration.rebalance import Rebalances
+from sim.recovery.region_restart import RegionRestart
 from sim.scaling.elasticity import Elasticity
 from sim.scaling.operator_scaling import OperatorScaling
 from sim.scaling.rebalancing import Rebalancing
@@ -76,6 +78,7 @@ class Control:
     timeouts: RootTimeouts
     checkpoint_source: CheckpointSource
     barriers: BarrierCheckpoints
+    job_scaling: JobScaling | None
 
     def __init__(self, plan: RunPlan, plane: PlaneFactory, clock: Clock | None = None) -> None:
         self.state = state = RunState(plan, clock or Clock())
@@ -110,6 +113,9 @@ class Control:
             self.recovery.opened = self.barriers.opened
             self.barriers.fail_job = self.failures.fail_job
             self.barriers.copies = self.recovery.copies
+        self.job_scaling, method = None, self.recovery.method
+        if self.barriers.rules is not None and isinstance(method, RegionRestart):
+            self.job_scaling = JobScaling(state, method, self.crash, self.failures, self.barriers, self.recoveries)
         self.coordinator.runtime.restarts = Restarts(
             state,
             self.instances,
@@ -150,7 +156,7 @@ class Control:
             self.replicas.start()
             self.failures.start()
             self.migrations.start()
-            self.rescaling.start()
+            (self.job_scaling or self.rescaling).start()
             self.rebalancing.start()
             start_outside_load(self.state)
         tolerance = self.plan.scenario.fault_tolerance
@@ -195,7 +201,7 @@ class Control:
         rows["migrations"] = [*self.migrations.rows()]
         rows["rebalances"] = [*self.rebalances.rows()]
         rows["replicas"] = [*self.replicas.rows()]
-        rows["rescales"] = [*self.rescaling.rows()]
+        rows["rescales"] = [*(self.job_scaling or self.rescaling).rows()]
         rows["maintenance"] = [*self.maintenance.rows(tables["checkpoints"])]
         rows["job_checkpoints"] = [*self.barriers.rows(tables["checkpoints"])]
         rows["pre_commits"] = self.barriers.commits.rows

@@ -9,15 +9,16 @@ goes back to it. Source: Carbone et al., "Lightweight Asynchronous Snapshots for
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
 
 from models import display
 from models.records.tables import NEVER
-from models.topology import layout
 from models.units import to_ns
 from sim.clock import Process
 from sim.control.cluster import RunPlan
@@ -26,6 +27,8 @@ from sim.control.pre_commits import PreCommits
 from sim.control.run_state import RunState
 from sim.data_plane import CONTROL, REMOTE, Mail
 from sim.draws import code_of, uniform
+
+Ended = Callable[[bool], None]  # told whether a checkpoint is complete
 
 
 class _Subtask(NamedTuple):
@@ -52,6 +55,7 @@ class JobCheckpoint:
     aligned_ns: int = NEVER
     completed_ns: int = NEVER
     outcome: str = "open"
+    stops: Ended | None = None  # of a savepoint at whose barriers sources stop: told how it ends
 
 
 class BarrierCheckpoints:
@@ -68,11 +72,14 @@ class BarrierCheckpoints:
         self._open: JobCheckpoint | None = None
         self._turns = 0  # plans for the next checkpoint so far; only the newest holds
         self._down = False  # since a failure, until all tasks run again
+        self._failures = 0
+        self._is_new = False  # whether what is down is another job, which a savepoint starts
         self._expired = 0  # in a row
+        self.ended: Ended = lambda completed: None  # told of each checkpoint that does not end with a failure
         self.commits = PreCommits(state)
         self.copies: LocalCopies | None = None  # set by who reads them
         self.fail_job: Callable[[str], None] | None = None  # called with the reason; set by whom it concerns
-        self._subtasks = _subtasks(state.plan) if self.rules is not None else []
+        self._subtasks = _subtasks(state.plan, self.cluster.partition_task) if self.rules is not None else []
         self._unaligned = scenario.fault_tolerance.unaligned
         # A source has a position, of which the planes know where it counts alone.
         self._saved = [p for one in self._subtasks if one.channels or self._unaligned for p in one.partitions]
@@ -80,7 +87,24 @@ class BarrierCheckpoints:
     def start(self) -> None:
         """Plan the first checkpoint, where barriers take them."""
         if self.rules is not None:
-            self._plan(self._interval_ns if self.rules.first == "interval" else self._drawn_ns())
+            self._plan_first()
+
+    def _plan_first(self) -> None:
+        """Plan the first checkpoint of a job."""
+        assert self.rules is not None
+        at_random = self.rules.first == "random"
+        self._plan(self._drawn_ns() if at_random else self.clock.now_ns() + self._interval_ns)
+
+    def stop_with_savepoint(self, ended: Ended) -> None:
+        """Take a savepoint now, at whose barriers sources stop; `ended` is told whether it is complete.
+
+        The checkpoint that is under way is aborted. Once the savepoint is complete no other one begins before the job
+        is started again; one that fails lets sources go on.
+        """
+        self._end("aborted")
+        self.state.plane.abort_checkpoints(self._saved)
+        self._turns += 1
+        self._trigger(ended)
 
     # -- when they begin
 
@@ -108,16 +132,16 @@ class BarrierCheckpoints:
 
     # -- barriers
 
-    def _trigger(self) -> None:
+    def _trigger(self, stops: Ended | None = None) -> None:
         """Send barriers to all sources; what is down and not detected does not get its own."""
         assert self.rules is not None
         now, where = self.clock.now_ns(), self.cluster.partition_task
         tasks = {where[one.partitions[0]]: number for number, one in enumerate(self._subtasks)}
-        made = JobCheckpoint(len(self._of_token), self.state.new_token(), now, tasks, set(tasks.values()))
+        made = JobCheckpoint(len(self._of_token), self.state.new_token(), now, tasks, set(tasks.values()), stops=stops)
         self._of_token[made.token] = self._open = made
         self.clock.process(self._expires(made, now + to_ns(self.rules.timeout_s)))
         sources = [task for task, number in tasks.items() if not self._subtasks[number].channels]
-        if self._unaligned:
+        if self._unaligned and stops is None:  # a savepoint is aligned
             self._begin_to_overtake(made)
         self.state.plane.send_each([Mail(CONTROL, task, made.token) for task in sources])
 
@@ -139,6 +163,8 @@ class BarrierCheckpoints:
                     self._record(checkpoint, task, number, subtask)
                 else:
                     self._has_snapshot(checkpoint, number)
+                if checkpoint.stops is not None and not subtask.channels:
+                    self.state.plane.pause(task, None)
         return True
 
     def aligned(self, token: int, task: int) -> bool:
@@ -235,7 +261,22 @@ class BarrierCheckpoints:
             self._expired = 0
             self._keep_copies(checkpoint)
             self.state.plane.complete_checkpoints(self._saved)
-            self._plan_next(checkpoint)
+            if checkpoint.stops is None:
+                self._plan_next(checkpoint)
+                self.ended(True)
+                return
+            failures = self._failures
+            yield self.clock.sleep(self.clock.now_ns() + self.heard_ns)
+            if failures == self._failures:
+                checkpoint.stops(True)
+            else:
+                self._go_on(checkpoint)
+                checkpoint.stops(False)
+
+    @property
+    def heard_ns(self) -> int:
+        """Return the time until tasks have heard that a checkpoint is complete, and forgotten what it covers [ns]."""
+        return self.state.plan.latency_ns + 1
 
     def _keep_copies(self, checkpoint: JobCheckpoint) -> None:
         if self.copies is not None:
@@ -248,9 +289,10 @@ class BarrierCheckpoints:
         if checkpoint is self._open:
             self._end("expired")
             self.state.plane.abort_checkpoints(self._saved)
-            self._expired += 1
+            self._expired += checkpoint.stops is None  # a savepoint does not count
             if self._tolerates():
                 self._plan_next(checkpoint)
+                self.ended(False)
             else:
                 self._fail()
 
@@ -269,9 +311,18 @@ class BarrierCheckpoints:
         self.fail_job(f"{display.count(number, 'checkpoint')} {has} expired in a row, and {most} {are} tolerated")
 
     def _end(self, outcome: str) -> None:
-        if self._open is not None:
-            self._open.outcome = outcome
-        self._open = None
+        ended, self._open = self._open, None
+        if ended is not None:
+            ended.outcome = outcome
+            if ended.stops is not None and outcome != "completed":
+                self._go_on(ended)
+                ended.stops(False)
+
+    def _go_on(self, checkpoint: JobCheckpoint) -> None:
+        """Let the sources go on that a savepoint has stopped."""
+        for task, number in checkpoint.tasks.items():
+            if not self._subtasks[number].channels and self.cluster.task_alive[task]:
+                self.state.plane.unpause(task)
 
     # -- failures
 
@@ -279,8 +330,13 @@ class BarrierCheckpoints:
         """End the checkpoint that is under way, and begin none before all tasks run again."""
         self._end("aborted")
         self._turns += 1
+        self._failures += 1
         self._down = True
         self.state.plane.abort_checkpoints(self._saved)
+
+    def expect_new_job(self) -> None:
+        """Begin as for a new job once all tasks run again."""
+        self._is_new = True
 
     def opened(self) -> None:
         """Note that a partition runs; plan the next checkpoint once all do."""
@@ -288,8 +344,14 @@ class BarrierCheckpoints:
             return
         assert self.rules is not None
         self._down = False
-        now = self.clock.now_ns()
-        self._plan(now + to_ns(self.rules.min_pause_s) if self.rules.restarted == "at-once" else self._drawn_ns())
+        self._subtasks = _subtasks(self.state.plan, self.cluster.partition_task)
+        is_new, self._is_new = self._is_new, False
+        if is_new:
+            self._plan_first()
+        elif self.rules.restarted == "at-once":
+            self._plan(self.clock.now_ns() + to_ns(self.rules.min_pause_s))
+        else:
+            self._plan(self._drawn_ns())
 
     # -- records
 
@@ -312,17 +374,34 @@ class BarrierCheckpoints:
             )
 
 
-def _subtasks(plan: RunPlan) -> list[_Subtask]:
-    """Return the subtasks of the job, by operator and index, with the channels between them."""
-    numbers = {task: number for number, task in enumerate(layout.tasks(plan.scenario))}
-    partitions: list[list[int]] = [[] for _ in numbers]
-    below: list[list[int]] = [[] for _ in numbers]
-    channels: Counter[int] = Counter()
-    for sender, reader, _ in layout.channels(plan.scenario):
-        below[numbers[sender]].append(numbers[reader])
-        channels[numbers[reader]] += 1
-    for operator in plan.operators:
-        described, first = operator.description, plan.first_partition[operator.index]
-        for k in range(described.groups):
-            partitions[numbers[operator.name, described.task_of(k)]].append(first + k)
-    return [_Subtask(tuple(partitions[k]), tuple(below[k]), channels[k]) for k in numbers.values()]
+def _subtasks(plan: RunPlan, at: Sequence[int]) -> list[_Subtask]:
+    """Return the subtasks of the job, by operator and first partition, with the channels between them.
+
+    `at`: the task of each partition. Over a forward edge partition k sends to partition k, modulo their number.
+    """
+    first, operators = plan.first_partition, plan.scenario.operators
+    number: dict[int, int] = {}
+    partitions: list[list[int]] = []
+    for partition, task in enumerate(at[: first[-1]]):
+        if task not in number:
+            number[task] = len(partitions)
+            partitions.append([])
+        partitions[number[task]].append(partition)
+    own = {
+        operator.name: [number[task] for task in at[first[operator.index] : first[operator.index + 1]]]
+        for operator in plan.operators
+    }
+    channels: dict[tuple[int, int], None] = {}  # in the order in which barriers go over them
+    for name, operator in operators.items():
+        for upstream, partitioning in operator.inputs.items():
+            senders, readers = own[upstream], own[name]
+            if partitioning == "forward":
+                pairs = ((sender, readers[k % len(readers)]) for k, sender in enumerate(senders))
+                channels |= dict.fromkeys(sorted(pairs, key=itemgetter(1)))
+            else:
+                channels |= dict.fromkeys(product(dict.fromkeys(senders), dict.fromkeys(readers)))
+    below: list[list[int]] = [[] for _ in partitions]
+    for sender, reader in channels:
+        below[sender].append(reader)
+    count = Counter(reader for _, reader in channels)
+    return [_Subtask(tuple(partitions[k]), tuple(below[k]), count[k]) for k in range(len(partitions))]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from models.records.tables import THE_JOB
 from sim.clock import Process
 from sim.control.catch_up import CatchUps
 from sim.control.cluster import LostPartition
@@ -43,9 +44,9 @@ class CrashCoordinator:
         self.state, self.cluster, self.outages, self.catch_ups = state, state.cluster, outages, catch_ups
         self.replicas, self.migrations, self.recoveries, self.recovery = replicas, migrations, recoveries, recovery
         self._loop = RestartLoop(state)
-        self._regions = None
+        self.regions = None
         if isinstance(recovery.method, RegionRestart):
-            self._regions = RegionRestarts(state, recovery.method, recoveries, self._loop, self._start, self._kill_all)
+            self.regions = RegionRestarts(state, recovery.method, recoveries, self._loop, self._start, self._kill_all)
         self.batches = None
         if isinstance(recovery.method, MicroBatch):
             instances = replicas.instances
@@ -53,6 +54,7 @@ class CrashCoordinator:
         self.checkpoints_end: Callable[[], None] | None = None  # called when tasks are lost; set where barriers are
         if self.batches is not None:
             self.checkpoints_end = self.batches.undo
+        self.slots_freed: Callable[[], None] = lambda: None  # called when a host is back; set by who scales the job
         self.host_died: list[Callable[[int], None]] = [migrations.host_died]
         """Have successors send what former owners on a host may not have sent; each kind of plan adds its own."""
 
@@ -97,16 +99,28 @@ class CrashCoordinator:
 
         What is on a host that is dead, which nobody has detected, is lost with that.
         """
-        lost = [one for one, live in enumerate(self.cluster.partition_live) if live]
-        self._kill_all()
+        lost = self._kill_all()
         if self.checkpoints_end is not None:
             self.checkpoints_end()
         return lost
 
     def restart_job(self, losses: Sequence[LostPartition]) -> None:
         """Restart all regions of the job, which has just been lost, as one."""
-        assert self._regions is not None
-        self._regions.add(losses, together=True)
+        assert self.regions is not None
+        self.regions.add(losses, together=True)
+
+    def stop_job(self, failed_ns: int, row: int, wait_ns: int, *, new_job: bool) -> None:
+        """Kill all tasks on purpose, and start the job again after a time, as another job or as this one.
+
+        `row`: of the stop, among the failures. What is on a host that is dead, which nobody has detected, joins the
+        rest when it is.
+        """
+        assert self.regions is not None
+        lost = self.lose_job()
+        if new_job:
+            self._loop.forget()
+        now = self.state.clock.now_ns()
+        self.regions.stopped([LostPartition(one, THE_JOB, failed_ns, row, detected_ns=now) for one in lost], wait_ns)
 
     def lose_once_more(self, host: int) -> None:
         """Lose what was sent to a host that is dead, which nobody has detected."""
@@ -162,10 +176,10 @@ class CrashCoordinator:
         self.cluster.lose_task(task)
         return partitions
 
-    def _kill_all(self) -> None:
-        for task, alive in enumerate([*self.cluster.task_alive]):
-            if alive:
-                self._kill(task)
+    def _kill_all(self) -> list[int]:
+        """Kill all tasks that are alive, and return their partitions."""
+        alive = [task for task, alive in enumerate(self.cluster.task_alive) if alive]
+        return [partition for task in alive for partition in self._kill(task)]
 
     def recover(self, losses: Sequence[LostPartition]) -> None:
         """Bring lost partitions back: on a replica or the target of a move, or from a checkpoint elsewhere."""
@@ -188,8 +202,8 @@ class CrashCoordinator:
         taken = [self.recoveries.take_over(*one) for one in instead]
         successors = [(before[loss.partition], entry.task) for (loss, _), entry in zip(instead, taken, strict=True)]
         losses = [loss for loss in losses if self._is_lost(loss)]
-        if self._regions is not None:
-            self._regions.add(losses)
+        if self.regions is not None:
+            self.regions.add(losses)
         elif self.batches is not None:
             self.batches.recover(losses)
         elif self._takes_time and losses:
@@ -284,8 +298,9 @@ class CrashCoordinator:
 
     def recover_orphans(self) -> None:
         """Recover the partitions for which no host was alive, where one is now."""
-        if self._regions is not None:
-            self._regions.go_on()
+        if self.regions is not None:
+            self.regions.go_on()
+            self.slots_freed()
             return
         if self.batches is not None and self.batches.go_on():
             return

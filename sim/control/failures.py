@@ -102,7 +102,7 @@ class Silence:
         return int(heard[silent[0]]) + self._beats.timeout_ns if silent.size else None
 
 
-CRASH, SUSPICION, DRIVER, CHECKPOINTS = "crash", "suspicion", "driver", "checkpoints"
+CRASH, SUSPICION, DRIVER, CHECKPOINTS, RESCALE = "crash", "suspicion", "driver", "checkpoints", "rescale"
 
 
 def instant_ns(plan: RunPlan, name: str, event: HostFailure | DriverFailure) -> int:
@@ -169,7 +169,7 @@ class Failures:
             self.state.decide(Action.FAIL, "the driver", "it is already down", verdict=Verdict.REFUSED)
             return
         lost = [one for one in crash.lose_driver() if self.state.cluster.is_owner(one)]
-        row = self._row(host, len(lost), DRIVER)
+        row = self.row(host, len(lost), DRIVER)
         yield clock.sleep(at_ns + to_ns(self.scenario.detector.connection_s or 0.0))
         recorder.revise("failures", row, detected_ns=clock.now_ns(), repaired_ns=clock.now_ns())
         crash.recover([LostPartition(partition, host, at_ns, row) for partition in lost])
@@ -179,7 +179,7 @@ class Failures:
         now, is_owner = self.state.clock.now_ns(), self.state.cluster.is_owner
         self.state.decide(Action.FAIL, JOB, why)
         lost = [partition for partition in self.crash.lose_job() if is_owner(partition)]
-        row = self._row(THE_JOB, len(lost), CHECKPOINTS)
+        row = self.row(THE_JOB, len(lost), CHECKPOINTS)
         self.state.recorder.revise("failures", row, detected_ns=now, repaired_ns=now)
         if not lost:  # all of it is on hosts that are dead, which nobody has detected
             self.state.recorder.revise("failures", row, caught_up_ns=now)
@@ -213,7 +213,7 @@ class Failures:
         back_at = None if repair_ns is None else now + repair_ns
         if host in self._fenced:
             del self._fenced[host]
-            row = self._row(host, 0, CRASH)
+            row = self.row(host, 0, CRASH)
             recorder.revise("failures", row, detected_ns=now, caught_up_ns=now)
             state.clock.process(self._repair(host, back_at, row))
         elif not state.cluster.host_alive[host]:
@@ -223,7 +223,7 @@ class Failures:
             # Asked first: `_lose` forgets what the detector has heard of the host.
             dead_at = self._dead_ns(host, now, silent)
             lost = self._lose(host)
-            row = self._row(host, sum(map(state.cluster.is_owner, lost)), CRASH)
+            row = self.row(host, sum(map(state.cluster.is_owner, lost)), CRASH)
             # Who is connected to nobody is missed by nobody.
             noticed_s = self.scenario.detector.notices_s(silent) if lost else math.inf
             detect_at = dead_at if math.isinf(noticed_s) else min(dead_at, now + to_ns(noticed_s))
@@ -232,9 +232,11 @@ class Failures:
             failure = _Failure(host, lost, now, row, dead_at)
             state.clock.process(self._after(failure, min(detect_at, dead_at), back_at))
 
-    def _row(self, host: int, lost: int, cause: str) -> int:
+    def row(self, host: int, lost: int, cause: str, failed_ns: int | None = None) -> int:
+        """Write the row of a failure, by default of now, with so many partitions; return its number."""
         rows = self.state.recorder.rows["failures"]
-        rows.append((host, self.state.clock.now_ns(), NEVER, NEVER, lost, NEVER, cause))
+        at_ns = self.state.clock.now_ns() if failed_ns is None else failed_ns
+        rows.append((host, at_ns, NEVER, NEVER, lost, NEVER, cause))
         return len(rows) - 1
 
     def _lose(self, host: int) -> list[int]:
@@ -327,7 +329,7 @@ class Failures:
         state.decide(Action.FENCE, state.plan.host_names[host], silent)
         # Fencing comes before recovery, at the same instant: two live owners of a key group must never exist.
         lost = self._lose(host)
-        row = self._row(host, sum(map(state.cluster.is_owner, lost)), SUSPICION)
+        row = self.row(host, sum(map(state.cluster.is_owner, lost)), SUSPICION)
         self._fenced[host] = row
         state.clock.process(self._return(host, now, back_at, row))
         self._detected(_Failure(host, lost, now, row, now))

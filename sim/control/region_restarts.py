@@ -49,12 +49,19 @@ class RegionRestarts:
         recoveries: Recoveries,
         loop: RestartLoop,
         start: Callable[[Sequence[LostPartition]], None],
-        kill_all: Callable[[], None],
+        kill_all: Callable[[], object],
     ) -> None:
         self.state, self.cluster, self.method, self.recoveries = state, state.cluster, method, recoveries
         self._loop, self._start, self._kill_all = loop, start, kill_all
+        self.has_slots: Callable[[], bool] = lambda: True  # asked before slots are taken; set by who scales the job
+        self.started: Callable[[], None] = lambda: None  # called when a region has its tasks again
         self._down: dict[int, _Down] = {}  # by region
         self._failed = False
+
+    @property
+    def runs(self) -> bool:
+        """Return whether the job runs, as far as control knows: no region is down."""
+        return not self._failed and not self._down
 
     def add(self, losses: Sequence[LostPartition], together: bool = False) -> None:
         """Restart the regions of what is lost, which has just been detected; a job that has failed stays down.
@@ -75,6 +82,20 @@ class RegionRestarts:
         for regions in [begun] if together and begun else [[region] for region in begun]:
             self.state.clock.process(self._restart(regions))
         self.go_on()
+
+    def stopped(self, losses: Sequence[LostPartition], wait_ns: int) -> None:
+        """Start the job again, which was stopped on purpose, after a time; no strategy is asked."""
+        for loss in losses:
+            self._down.setdefault(self.method.region_of(loss.partition), _Down()).losses.append(loss)
+            self.recoveries.starting.append(loss)
+        for region in self._down:
+            self.state.clock.process(self._start_again(region, wait_ns))
+
+    def _start_again(self, region: int, wait_ns: int) -> Process:
+        yield self.state.clock.sleep(self.state.clock.now_ns() + wait_ns)
+        if not self._failed:
+            yield from self._loop.allocate(self._down[region].losses[0].failure)
+            yield from self._deploy(region)
 
     def go_on(self) -> None:
         """Have regions look again that wait for slots, or for the rest of what is lost."""
@@ -100,7 +121,7 @@ class RegionRestarts:
             return max((loss for one in down for loss in one.losses), key=_counts_until)
 
         if not (yield from self._loop.pass_by(JOB, failure, longest)):
-            self._give_up()
+            self.give_up()
         if self._failed:
             return False
         yield from self._loop.allocate(failure)
@@ -110,7 +131,7 @@ class RegionRestarts:
         """Take slots for all tasks and start them; a host that dies meanwhile makes the restart one in vain."""
         while not self._failed:
             down = self._down[region]
-            if not self._is_known(region):
+            if not self._is_known(region) or not self.has_slots():
                 down.waits = True
                 return
             if not self._take_slots(down):
@@ -127,6 +148,8 @@ class RegionRestarts:
                     self.recoveries.starting.remove(loss)
                 del self._down[region]
                 self._start(down.losses)
+                self.method.started(down.losses)
+                self.started()
                 return
             if dead:
                 self.method.release(down.losses)
@@ -183,7 +206,7 @@ class RegionRestarts:
             self.recoveries.starting.append(down.losses[k])
         return True
 
-    def _give_up(self) -> None:
+    def give_up(self) -> None:
         """Let the job fail: all of it ends, and nothing is started any more."""
         self._failed = True
         for down in self._down.values():

@@ -67,6 +67,10 @@ class RestartLoop:
         """Return whether no strategy says when to restart: as soon as can be."""
         return self.scenario.recovery.strategy is None
 
+    def forget(self) -> None:
+        """Forget earlier failures: a new job is started."""
+        self._memory = RestartState()
+
     def fail(self) -> Process:
         """Sleep until a restart in vain has failed."""
         yield self.state.clock.sleep(self.state.clock.now_ns() + to_ns(self.scenario.recovery.attempt_s))

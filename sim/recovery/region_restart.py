@@ -13,21 +13,29 @@ from sim.control.run_state import StateOn
 from sim.data_plane import InstancePlane
 from sim.recovery.checkpoint import RestoreFromCheckpoint
 
+Seat = tuple[int, int]
+"""An operator, and a place in its parallelism: a restart gives it another task."""
+
 
 class RegionRestart(RestoreFromCheckpoint):
-    """Roll the failover region of what is lost back: kill its tasks, and start as many again.
+    """Roll the failover region of what is lost back: kill its tasks, and start as many again, or `parallelism`.
 
     Lost: every partition that is connected to a lost one. Taken by: a new task for each that was there, on the same
     host if that has a slot, else on the one with the fewest key groups; none starts before all have a slot. State: the
     checkpoint. Replayed: what checkpoints and sources keep. Dropped downstream: outputs that come a second time.
     Source: Flink's documentation, "Task Failure Recovery".
+
+    `parallelism` says of each operator how many tasks it has from the next restart on, which is then one of the whole
+    job. Key groups are divided as at the start; so are the tasks of an operator without key groups, which are at most
+    as many as at the start.
     """
 
     def __init__(self, state: StateOn[InstancePlane], hosts: HostChoice, replicas: Replicas) -> None:
         super().__init__(state, hosts, replicas)
         self._regions = _regions(state.plan)
-        self._hosts: dict[int, int] = {}  # task that is gone -> host with a slot for its successor
-        self._successors: dict[int, int] = {}  # task that is gone -> the new one
+        self.parallelism = [operator.description.parallelism for operator in state.plan.operators]
+        self._hosts: dict[Seat, int] = {}  # seat without a task -> host with a slot for it
+        self._tasks: dict[Seat, int] = {}  # of the restart that is under way: seat -> the new task
 
     def rolled_back(self, losses: Sequence[LostPartition]) -> Sequence[int]:
         """Return the live tasks in the regions of what is lost."""
@@ -45,56 +53,77 @@ class RegionRestart(RestoreFromCheckpoint):
         return [one for one, other in enumerate(self._regions) if other == region]
 
     def host_for(self, partition: int) -> Choice:
-        """Return the host with a slot for the successor of the partition's task, which is the same once there is one.
+        """Return the host with a slot for the partition's task, which is the same once there is one.
 
         One that was found and has died since is not asked for again.
         """
-        task = self.cluster.partition_task[partition]
-        host = self._hosts.get(task)
+        seat = self._seat(partition)
+        host = self._hosts.get(seat)
         if host is not None and self.state.view.host_alive(host):
             return Choice(host, "its task has a slot there")
-        self._hosts.pop(task, None)
-        operator, own = self.cluster.partition_operator[partition], self.cluster.task_host[task]
-        if self.state.view.host_alive(own) and self._has_slot(operator, own):
+        self._hosts.pop(seat, None)
+        own = self._host_before(seat)
+        if own is not None and self.state.view.host_alive(own) and self._has_slot(seat[0], own):
             choice = Choice(own, "it was there before the region was rolled back")
         else:
-            host = self.hosts.least_used(lambda one: self._has_slot(operator, one))
+            host = self.hosts.least_used(lambda one: self._has_slot(seat[0], one))
             free = "it has a free slot, and the fewest key groups and tasks" if host is not None else "no slot is free"
             choice = Choice(host, free)
         if choice.host is not None:
-            self._hosts[task] = choice.host
+            self._hosts[seat] = choice.host
         return choice
 
     def task_for(self, partition: int, host: int) -> int:
-        """Return the successor of the partition's task; a new one for the first of its partitions."""
-        task = self.cluster.partition_task[partition]
-        if task not in self._successors:
-            operator = self.cluster.partition_operator[partition]
-            self._successors[task] = self.replicas.instances.new_task(operator, host)
-        return self._successors[task]
+        """Return the new task of the partition's seat, which starts with the first of its partitions."""
+        seat = self._seat(partition)
+        if seat not in self._tasks:
+            self._tasks[seat] = self.replicas.instances.new_task(seat[0], host)
+        return self._tasks[seat]
+
+    def run_with(self, parallelism: Sequence[int]) -> None:
+        """Start the job with so many tasks of each operator from now on; all of it is down, and has no slots."""
+        self.parallelism = [*parallelism]
+        self._hosts.clear()
 
     def hosts_of(self, losses: Sequence[LostPartition]) -> list[int]:
         """Return the hosts with slots for the tasks of lost partitions."""
-        tasks = {self.cluster.partition_task[loss.partition] for loss in losses}
-        return [self._hosts[task] for task in sorted(tasks) if task in self._hosts]
+        return [self._hosts[seat] for seat in self._seats(losses) if seat in self._hosts]
 
     def release(self, losses: Sequence[LostPartition]) -> None:
         """Give back the slots of the tasks of lost partitions, in which nothing was started."""
-        for task in {self.cluster.partition_task[loss.partition] for loss in losses}:
-            self._hosts.pop(task, None)
+        for seat in self._seats(losses):
+            self._hosts.pop(seat, None)
+
+    def started(self, losses: Sequence[LostPartition]) -> None:
+        """Note that all tasks of lost partitions are in their slots."""
+        for seat in self._seats(losses):
+            self._hosts.pop(seat, None)
+            self._tasks.pop(seat, None)
+
+    def _seat(self, partition: int) -> Seat:
+        operator, index = self.cluster.partition_operator[partition], self.cluster.partition_index[partition]
+        return operator, self.state.plan.operators[operator].description.task_of(index, self.parallelism[operator])
+
+    def _seats(self, losses: Sequence[LostPartition]) -> list[Seat]:
+        return sorted({self._seat(loss.partition) for loss in losses})
+
+    def _host_before(self, seat: Seat) -> int | None:
+        """Return the host of the task that was in the seat; None of a seat that there was not."""
+        operator, index = seat
+        first, end = self.state.plan.first_partition[operator : operator + 2]
+        before = [*dict.fromkeys(self.cluster.partition_task[first:end])]  # by seat
+        return self.cluster.task_host[before[index]] if index < len(before) else None
 
     def _has_slot(self, operator: int, host: int) -> bool:
         """Return whether a task of the operator has a slot on a host beside those that are to start there."""
-        waiting = [
-            self.cluster.task_operator[task]
-            for task, at in self._hosts.items()
-            if at == host and task not in self._successors
-        ]
+        waiting = [seat[0] for seat, at in self._hosts.items() if at == host and seat not in self._tasks]
         return self.hosts.slots.free(operator, host, waiting) > 0
 
 
 def _regions(plan: RunPlan) -> list[int]:
-    """Return the number of the failover region of each partition (n_partitions,)."""
+    """Return the number of the failover region of each partition (n_partitions,); the adaptive scheduler has one."""
+    if plan.scenario.recovery.adapts:
+        return [0] * plan.first_partition[-1]
     numbers = {task: number for number, tasks in enumerate(failover_regions(plan.scenario)) for task in tasks}
     return [
         numbers[layout.task_name(operator.name, operator.description.task_of(index))]

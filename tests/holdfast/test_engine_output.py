@@ -105,6 +105,20 @@ def test_phases_have_the_words_of_the_engine_and_means_with_intervals(capsys: py
     assert sum(means[phase]["mean_s"] for phase in parts) == pytest.approx(means["total"]["mean_s"])
 
 
+def test_a_rescaling_has_the_words_of_the_engine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    short = ["--set", "duration=80 s", "--set", "events.more.at=30 s", "--set", "workload.clicks.rate=50 /s"]
+    assert code(["run", "flink-rescale", *short, "--out", str(tmp_path / "run")]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert all(one.word in out for one in flink.RESCALING_MILESTONES)
+    assert "Rescalings take" in out
+    assert "RESTARTING" not in out
+    assert "the job is rescaled" in page
+    assert "How long is a job away that gets other tasks" in page
+    assert "Rescalings on average" in page
+    assert "Recoveries on average" not in page
+
+
 def test_a_run_prints_the_words_of_the_engine(capsys: pytest.CaptureFixture[str]) -> None:
     assert code(["run", "flink-recovery", *SHORT]) == 0
     out = capsys.readouterr().out

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator
 
 from models import units
 from models.errors import NO_VALUE, InputFault
-from models.scenario.events import DriverFailure, Event, HostFailure
-from models.scenario.runtime import StateStore, Waves, Workers
+from models.scenario.events import DriverFailure, Event, HostFailure, Rescale
+from models.scenario.runtime import AdaptiveScheduling, StateStore, Waves, Workers
 from models.scenario.scenario import Scenario
 from models.validation_messages import path_text
 
@@ -25,7 +25,7 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
                 path_text(("events", name, "kind")), event.kind, f"is not simulated with {engine.title}", hint
             )
     if scenario.elasticity.policy != "none":
-        hint = "dynamic allocation is not" if is_spark else "the adaptive scheduler and the autoscaler are not"
+        hint = "dynamic allocation is not" if is_spark else "the autoscaler is not; events rescale a job"
         rule = f"is not simulated with {engine.title}"
         yield InputFault("elasticity.policy", scenario.elasticity.policy, rule, hint)
     for key, table, default in (
@@ -56,9 +56,11 @@ def _without(event: Event, is_spark: bool) -> str | None:
         return None
     if is_spark:
         return "the state partitions of a query stay as they are: leave `engine` out to move key groups"
+    if isinstance(event, Rescale):
+        return None
     if isinstance(event, DriverFailure):
         return "Flink has a JobManager, whose failure is not simulated"
-    return "Flink stops with a savepoint and starts again; leave `engine` out to move key groups"
+    return "Flink moves no key group by itself: `rescale` stops the job and starts it with other tasks"
 
 
 # -- Flink
@@ -102,6 +104,11 @@ def _of_executors(scenario: Scenario) -> Iterator[InputFault]:
         rule = "is of Flink: nothing in Spark starts a query again, but who supervises its driver"
         hint = "recovery.allocate is the time until that has a container"
         yield InputFault("recovery.strategy", strategy.kind, rule, hint)
+    if scenario.recovery.scheduler != "default":
+        rule = "is of Flink: a query of Spark runs on the executors that there are"
+        yield InputFault("recovery.scheduler", scenario.recovery.scheduler, rule, "remove it")
+    if scenario.recovery.adaptive != AdaptiveScheduling():
+        yield InputFault("recovery.adaptive", NO_VALUE, "is of Flink: the adaptive scheduler's times", "remove it")
     if detector.failed_calls is not None:
         rule = "is of Flink: Spark removes an executor whose connection closes, or after spark.network.timeout"
         yield InputFault("detector.failed_calls", detector.failed_calls, rule, "remove it")

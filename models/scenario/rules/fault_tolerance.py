@@ -11,7 +11,7 @@ import networkx as nx
 
 from models import display, units
 from models.errors import NO_VALUE, InputFault
-from models.scenario.events import DriverFailure, HostFailure, Rebalance
+from models.scenario.events import DriverFailure, HostFailure, Rebalance, Rescale
 from models.scenario.fault_tolerance import ActiveReplica, Barriers, FaultTolerance, History, Trimming
 from models.scenario.rules import cluster
 from models.scenario.rules.dataflow import unknown_name, whole
@@ -151,7 +151,7 @@ def _of_barriers(scenario: Scenario) -> Iterator[InputFault]:
             rule = "is not possible with barriers: a task takes its snapshot between two tuples"
             yield InputFault(path_text(("operators", name, "threads")), operator.threads, rule, "give it more tasks")
     for name, event in scenario.events.items():
-        if not isinstance(event, HostFailure):
+        if not isinstance(event, (HostFailure, Rescale)):
             rule = "is not possible with barriers, which expect that key groups stay where they are"
             yield InputFault(path_text(("events", name, "kind")), event.kind, rule, "remove barriers or the event")
     if scenario.elasticity.policy != "none":

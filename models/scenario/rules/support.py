@@ -43,6 +43,9 @@ def not_simulated(scenario: Scenario) -> list[InputFault]:
         if scenario.elasticity.protocol == WITHOUT_CHECKPOINTS:
             found.append(("elasticity.protocol", WITHOUT_CHECKPOINTS, "with checkpoints direct and others are"))
     for name, event in scenario.events.items():
+        if isinstance(event, Rescale) and scenario.rescales_job:
+            found += _of_savepoint(scenario)
+            continue
         if isinstance(event, (Migrate, Rescale)):
             found += _of_migration(scenario, name, event)
         if isinstance(event, Rescale):
@@ -76,6 +79,15 @@ def _of_migration(scenario: Scenario, name: str, event: Migrate | Rescale) -> li
         hint = f"key groups of an aggregate or a join move, not of a {operator.kind}"
         found.append((f"{here}.operator", event.operator, hint))
     return found
+
+
+def _of_savepoint(scenario: Scenario) -> list[tuple[str, object, str]]:
+    """Return (path, value, hint) of savepoints beside increments: a savepoint holds whole states."""
+    tolerance = scenario.fault_tolerance
+    if scenario.recovery.adapts or tolerance.kind == "full":
+        return []
+    hint = 'with kind = "full", or the adaptive scheduler, it is: a savepoint holds whole states'
+    return [("fault_tolerance.kind", tolerance.kind, hint)]
 
 
 def _of_rebalance(scenario: Scenario, name: str, event: Rebalance) -> list[tuple[str, object, str]]:
@@ -161,6 +173,8 @@ def _beside_moves(scenario: Scenario, path: str, what: str) -> list[tuple[str, o
     methods = ("checkpoint", "state-management", "synchronous-checkpoints")
     if tolerance.method not in methods or tolerance.guarantee == "at-most-once":
         hint = "with fault_tolerance.method = checkpoint, at least once, it is: upstream keeps what is sent again"
+        if tolerance.method == "region-restart":
+            hint = "with fault_tolerance.barriers a rescaling of the job is, which goes back to a checkpoint of it"
         found.append((path, what, hint))
     return found
 

@@ -51,10 +51,20 @@ def test_recoveries_and_moves_are_counted_and_those_without_end_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["crash-recovery", "flink-recovery", "migration", "elasticity", "windowed-join", "rebalance-linear"]
+    "name",
+    [
+        "crash-recovery",
+        "flink-recovery",
+        "flink-rescale",
+        "migration",
+        "elasticity",
+        "windowed-join",
+        "rebalance-linear",
+    ],
 )
 def test_metrics_of_a_run_are_among_those_that_were_possible_before(name: str) -> None:
-    short = ["duration=70 s", "events.kill.at=30 s", "workload.clicks.rate=50 /s"] if name == "flink-recovery" else []
+    event = {"flink-recovery": "kill", "flink-rescale": "more"}.get(name)
+    short = [] if event is None else ["duration=70 s", f"events.{event}.at=30 s", "workload.clicks.rate=50 /s"]
     scenario = read_scenario(resolve(name), short).scenario
     possible = set(possible_metrics(scenario))
     found = metrics_of(summarise(scenario, [simulate(scenario)]))
@@ -76,6 +86,23 @@ def test_sections_without_records_say_nothing_and_still_have_possible_metrics(
     assert not len(next(iter(records.tables[table].values())))
     assert find([records]) is None
     assert any(one.startswith(f"{section}.") for one in possible_metrics(small_scenario()))
+
+
+def test_a_rescaling_is_no_recovery_and_has_metrics_of_its_own() -> None:
+    settings = ["duration=90 s", "events.more.at=30 s", "workload.clicks.rate=50 /s"]
+    scenario = read_scenario(resolve("flink-rescale"), settings).scenario
+    summary = summarise(scenario, [simulate(scenario)])
+    found, (one,) = metrics_of(summary), summary.recoveries
+    assert (one.planned, one.failed, one.happened) == (True, "the job", "is rescaled")
+    assert one.detect_s is not None
+    assert found["recoveries.count"] == 0
+    assert found["rescalings.count"] == 1
+    assert found["rescalings.ended_s.mean"] == one.detect_s
+    assert found["rescalings.caught_up_s.mean"] == pytest.approx(one.total_s)
+    assert summary.recovery_means == ()
+    assert {mean.phase for mean in summary.rescaling_means} >= {"detect", "restore", "first_output"}
+    assert summary.checkpoints is not None
+    assert summary.checkpoints.age_at_failure_s.mean is None
 
 
 def test_a_scenario_with_an_engine_has_metrics_of_its_instants() -> None:

@@ -16,7 +16,7 @@ from models.scenario.fault_tolerance import Detector, MicroBatches
 from models.scenario.file_keys import entry_of, fields_of, models_in
 from models.scenario.reading import design_points, engine_values, raw_of, scenario_from, scenario_with
 from models.scenario.rules import not_simulated
-from models.scenario.runtime import RecoveryTimes
+from models.scenario.runtime import AdaptiveScheduling, RecoveryTimes
 from models.scenario.scenario import Scenario
 from scenarios.files.scenario import names, path_of, read_scenario
 
@@ -139,7 +139,8 @@ def test_each_value_of_each_version_has_a_behaviour_and_a_key(version: str) -> N
 def test_every_key_of_failure_and_restart_has_a_behaviour() -> None:
     # A new key of these tables needs a row that says what it is of Flink.
     paths = {path for one in flink.BEHAVIOURS for path in one.paths}
-    generic = {"loss", "delay", "allocate", "restart"}
+    generic = {"loss", "delay", "allocate", "restart", "adaptive"}
+    assert {f"recovery.adaptive.{key}" for key in fields_of(AdaptiveScheduling)} <= paths
     for table in ("detector", "recovery"):
         (model,) = models_in(fields_of(Scenario)[table].annotation)
         assert {f"{table}.{key}" for key in fields_of(model) if key not in generic} <= paths
@@ -312,10 +313,10 @@ def test_each_value_of_spark_has_a_behaviour_and_a_source(version: str) -> None:
 def test_every_key_of_batches_and_drivers_has_a_behaviour() -> None:
     # A new key of these tables needs a row that says what it is of Spark, or a rule that refuses it.
     paths = {path for one in spark.BEHAVIOURS for path in one.paths}
-    others = {"loss", "delay", "failed_calls", "strategy", "attempt", "slot_timeout"}  # which are refused
+    refused = {"loss", "delay", "failed_calls", "strategy", "attempt", "slot_timeout", "scheduler", "adaptive"}
     for table in ("detector", "recovery"):
         (model,) = models_in(fields_of(Scenario)[table].annotation)
-        assert {f"{table}.{key}" for key in fields_of(model) if key not in others} <= paths
+        assert {f"{table}.{key}" for key in fields_of(model) if key not in refused} <= paths
     assert {f"fault_tolerance.micro_batches.{key}" for key in fields_of(MicroBatches)} <= paths
     assert {one.status for one in spark.BEHAVIOURS} == {*Status}
 
@@ -364,6 +365,8 @@ REFUSED_BY_SPARK: dict[str, tuple[dict[str, Any], str]] = {
         {"events": {"m": {"kind": "migrate", "at": "1 s", "operator": "sum", "key_group": 0, "host": "executor-0"}}},
         "events.m.kind = migrate: is not simulated with Apache Spark 4.3",
     ),
+    "a scheduler": ({"recovery": {"scheduler": "adaptive"}}, "recovery.scheduler = adaptive: is of Flink"),
+    "its times": ({"recovery": {"adaptive": {"cooldown": "1 s"}}}, "recovery.adaptive: is of Flink"),
     "elasticity": ({"elasticity": {"policy": "threshold"}}, "dynamic allocation is not"),
     "waves": ({"waves": {"interval": "1 s"}}, "waves: is of Storm, not of Spark"),
 }

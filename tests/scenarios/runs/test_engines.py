@@ -26,6 +26,7 @@ SHORT = {
     "elastic-word-count": ["duration=30 s", "events.crash.at=20 s", "workload.sentences.rate=200 /s", *ONCE],
     "elasticity": ["duration=60 s", *ONCE],
     "flink-recovery": ["duration=80 s", "events.kill.at=30 s", "workload.clicks.rate=50 /s", *ONCE],
+    "flink-rescale": ["duration=80 s", "events.more.at=30 s", "workload.clicks.rate=50 /s", *ONCE],
     "migration": ["workload.orders.rate=200 /s", *ONCE],
     "mm1": ["duration=20 s", *ONCE],
     **{f"rebalance-{name}": MOVED for name in ("diamond", "grid", "linear", "star", "traffic")},
