@@ -286,7 +286,7 @@ class MicroBatches:
 
     def _restart(self, first: LostPartition) -> Process:
         """Start the driver again on a host, with executors and session, and then the query."""
-        if not any(self.cluster.trusted):
+        if not any(self.cluster.host_alive):
             self._waits = True
             return
         yield from self._loop.allocate(first.failure)
@@ -296,7 +296,8 @@ class MicroBatches:
             self._lost[k] = loss._replace(allocated_ns=now)
             self.recoveries.starting.append(self._lost[k])
         yield from self._loop.restart(first)
-        self._restarting = self.method.driver_is_down = False
+        self._restarting = False
+        self.method.driver_starts()
         yield from self._run(restarted=True)
 
     def _bring_back(self) -> None:

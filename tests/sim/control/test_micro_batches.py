@@ -167,6 +167,17 @@ def test_the_driver_waits_for_a_host() -> None:
     assert first == pytest.approx(8130 + 5000 + 3000 + 1100 + 10 * 7, abs=5)
 
 
+@pytest.mark.parametrize("at_ms", [8130, 9000, 11_000])
+@pytest.mark.parametrize("silent", [False, True])
+def test_a_driver_gets_no_executor_on_a_host_that_died_while_it_was_down(at_ms: int, silent: bool) -> None:
+    dies = {"kind": "host-failure", "host": "w-1", "at": f"{at_ms} ms", "silent": silent}
+    found = ran(job(events=driver_dies(8130)["events"] | {"too": dies}))  # silence is noticed after 5 s
+    assert {*found.tables["recoveries"]["host"].tolist()} == {0}
+    assert len(found.tables["recoveries"]["operator"]) == 5  # all once: nothing was started in vain
+    again = next(at for at, _ in batches(found) if at > 8130)
+    assert again == pytest.approx(8130 + 3000 + 1100 + 10 * 7, abs=5)
+
+
 def test_a_driver_that_is_down_cannot_die() -> None:
     raw = job(events={f"k{at}": {"kind": "driver-failure", "at": f"{at} ms"} for at in (8130, 9000)})
     found = ran(raw)
