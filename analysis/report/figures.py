@@ -179,7 +179,7 @@ def phases(recoveries: Sequence[Recovery]) -> Figure | None:
     if not known:
         return None
     names = [
-        f"{text.label(one.host, 20)}<br>{text.number(one.failed_s, 6)} s, replication {one.replication}"
+        f"{text.label(one.failed, 20)}<br>{text.number(one.failed_s, 6)} s, replication {one.replication}"
         for one in known
     ]
     took = reading("x", "s", [one.total_s or 0.0 for one in known])

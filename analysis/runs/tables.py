@@ -55,12 +55,12 @@ _FEW_PHASES = 4  # that fit a terminal beside the instant of the failure; of mor
 
 
 def recoveries_table(recoveries: Sequence[Recovery], suspected: str = " (suspected)") -> Table:
-    """Return the phases of each recovery; `suspected` marks a host that lived and was fenced."""
+    """Return the phases of each recovery, by what failed; `suspected` marks a host that lived and was fenced."""
     shown = shown_phases({phase: one.length_s(phase) for phase in PHASES} for one in recoveries)
     many = len(shown) > _FEW_PHASES
     columns = (
-        Column("host", number=False),
-        Column("run" if many else "replication", of="replication"),
+        Column("host" if all(one.failed == one.host for one in recoveries) else "what", number=False),
+        Column("run", of="replication"),
         Column("failed at", display.instant, "failed_s", wide=many),
         *(
             Column(phase.replace("_", " "), display.duration, f"{phase}_s", wide=many and phase == "replay")
@@ -68,7 +68,7 @@ def recoveries_table(recoveries: Sequence[Recovery], suspected: str = " (suspect
         ),
         Column("total", display.duration, "total_s"),
     )
-    names = (one.host + suspected * one.suspected for one in recoveries)
+    names = (one.failed + suspected * one.suspected for one in recoveries)
     rows = tuple((name, *row) for name, row in zip(names, rows_of(recoveries, columns[1:]), strict=True))
     brief = "Recoveries"
     if any(one.suspected for one in recoveries):

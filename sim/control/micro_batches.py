@@ -20,7 +20,7 @@ from typing import Any
 import networkx as nx
 import simpy
 
-from models.records.decisions import Action
+from models.records.decisions import Action, Verdict
 from models.units import to_ns
 from sim.clock import Process
 from sim.control.catch_up import CatchUp
@@ -288,6 +288,7 @@ class MicroBatches:
         """Start the driver again on a host, with executors and session, and then the query."""
         if not any(self.cluster.host_alive):
             self._waits = True
+            self.state.decide(Action.RESTART, "the driver", "no host is alive", verdict=Verdict.REFUSED)
             return
         yield from self._loop.allocate(first.failure)
         now = self.clock.now_ns()
