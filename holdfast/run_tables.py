@@ -13,7 +13,7 @@ from analysis.runs.tables import (
     recovery_means_table,
 )
 from analysis.statistics import Mean
-from holdfast.terminal import table
+from holdfast.terminal import facts, table
 from models import display
 from models.engines.behaviours import Status
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from models.table import Table
 
 
+_STATUS = 14  # width of the name of a status, with what is around it
 _MOST_REPLICAS = 24  # that took over, were lost or made anew, one by one
 
 
@@ -207,7 +208,6 @@ def engine_lines(summary: RunSummary) -> Iterator[str]:
     engine = summary.engine
     if engine is None:
         return
-    yield f"Modelled on {engine.name} {engine.version}; `holdfast show --defaults` says what it brings."
-    for status in Status:
-        names = [one.name.lower() for one in engine.behaviours if one.status == status]
-        yield f"  {status.value}: {', '.join(names)}"
+    yield f"Modelled on {engine.title}; `holdfast show --defaults` says what it brings."
+    names = {status: [one.name.lower() for one in engine.behaviours if one.status == status] for status in Status}
+    yield from facts(((f"  {status.value}: ", ", ".join(named)) for status, named in names.items() if named), _STATUS)

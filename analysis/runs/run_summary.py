@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated
 
+from models.scenario.engine import Engine
 from models.steady_state.checkpoint_traffic import LinkSharing
 
 Interval = tuple[float, float]
@@ -573,6 +574,11 @@ class EngineUsed:
     version: str
     behaviours: tuple[EngineBehaviour, ...]
     milestones: tuple[EngineMilestone, ...]
+
+    @property
+    def title(self) -> str:
+        """Return the name that people know, with the version."""
+        return Engine.model_validate({"name": self.name, "version": self.version}).title
 
 
 @dataclass(frozen=True)
