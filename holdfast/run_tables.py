@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from analysis.runs.tables import (
+    batch_checkpoints_said,
     checkpoints_of_operators,
     job_checkpoints_said,
     mean_with_interval,
@@ -48,6 +49,8 @@ def checkpoints_said(one: Checkpoints) -> list[Table | str]:
     shown: list[Table | str] = [
         job_checkpoints_said(one.job, one.interval_s)
         if one.job is not None
+        else batch_checkpoints_said(one)
+        if one.taken == "batches"
         else f"Checkpoints every {display.duration(one.interval_s)}: "
         f"{one.begun:,} begun, {one.completed:,} completed, "
         f"{one.late:,} of them late, {one.skipped:,} skipped because the one before was under way; "

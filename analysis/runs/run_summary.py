@@ -172,7 +172,10 @@ class UploadDelay:
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Counts, the longest time without a completed checkpoint, ages at failures and delays of records."""
+    """Counts, the longest time without a completed checkpoint, ages at failures and delays of records.
+
+    `taken` says when checkpoints are: by `interval`, by `barriers`, or with `batches`. Of the latter two none is late.
+    """
 
     interval_s: float
     begun: int
@@ -186,6 +189,7 @@ class Checkpoints:
     hosts: tuple[HostCheckpoints, ...]
     delayed: UploadDelay | None
     job: JobCheckpoints | None = None
+    taken: str = "interval"
 
 
 @dataclass(frozen=True)

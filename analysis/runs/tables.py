@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from analysis.runs.migration_kinds import ClassifiedMigration, MigrationGroup
 from analysis.runs.run_summary import (
     PHASES,
+    Checkpoints,
     EngineUsed,
     Guarantee,
     HostCheckpoints,
@@ -235,6 +236,15 @@ def job_checkpoints_said(job: JobCheckpoints, interval_s: float) -> str:
     return (
         f"{said} A completed one took {mean} on average, {most} at most, of that barriers {barriers} and {slowest}, "
         f"and stored {display.size(job.bytes.mean)}."
+    )
+
+
+def batch_checkpoints_said(given: Checkpoints) -> str:
+    """Return what to say of checkpoints with which micro-batches end."""
+    left = f", {given.begun - given.completed:,} more begun" if given.begun > given.completed else ""
+    return (
+        f"Each batch ends with a version of each state: {given.completed:,} stored{left}. A trigger comes every "
+        f"{display.duration(given.interval_s)}; at most {display.duration(given.longest_between_s)} without a version."
     )
 
 

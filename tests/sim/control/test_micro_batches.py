@@ -16,6 +16,8 @@ from small_jobs import random_job
 from test_planes import differences
 from test_recovery import check
 
+from analysis.runs.checkpoints import checkpoints
+from analysis.runs.tables import batch_checkpoints_said
 from models.records.tables import RunRecords
 from sim.engine import simulate
 from sim.kernel.event_loop.plane import CompiledPlane
@@ -111,6 +113,19 @@ def test_a_batch_that_takes_longer_than_the_interval_is_followed_at_once() -> No
     raw["fault_tolerance"]["micro_batches"] = {"plan": fixed("1300 ms")}
     at = [one for one, _ in batches(ran(raw))]
     assert np.diff(at) == pytest.approx([1300 + 13 * 7 + 3.3] * (len(at) - 1), abs=30)
+
+
+def test_a_checkpoint_of_a_batch_that_takes_longer_than_the_interval_is_not_late() -> None:
+    raw = job()
+    raw["fault_tolerance"] |= {"micro_batches": {"plan": fixed("1300 ms")}, "remote": "1 kB/s"}
+    made = unchecked(raw)
+    found = checkpoints(made, [simulate(made, plane=PlainPlane)])
+    assert found is not None
+    assert found.begun == found.completed == 15
+    assert (found.late, found.skipped) == (0, 0)
+    assert batch_checkpoints_said(found).startswith(
+        "Each batch ends with a version of each state: 15 stored. A trigger comes every 1 s; "
+    )
 
 
 def test_the_interrupted_batch_runs_again_with_its_range_and_then_the_backlog_in_one() -> None:
