@@ -19,9 +19,11 @@ from test_recovery import check
 from analysis.runs.checkpoints import checkpoints
 from analysis.runs.tables import batch_checkpoints_said
 from models.records.tables import RunRecords
+from sim.control.micro_batches import MicroBatches
 from sim.engine import simulate
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.plain.plane import PlainPlane
+from sim.recovery.micro_batch import MicroBatch
 
 MS = 1_000_000
 
@@ -229,3 +231,54 @@ def test_both_planes_give_equal_rows() -> None:
     for seed in range(40):
         made = unchecked(with_batches(Random(f"batches {seed}")))
         assert differences(*(simulate(made, plane=plane) for plane in (PlainPlane, CompiledPlane))) == [], seed
+
+
+# -- mutants
+
+
+def versions_count_before_the_commit(patch: pytest.MonkeyPatch) -> None:
+    stored = MicroBatches.stored
+
+    def broken(self: MicroBatches, partition: int) -> None:
+        self.plane.complete_checkpoints([partition])
+        stored(self, partition)
+
+    patch.setattr(MicroBatches, "stored", broken)
+
+
+def test_the_guarantee_catches_versions_that_count_before_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    versions_count_before_the_commit(monkeypatch)
+    with pytest.raises(AssertionError):
+        for seed in range(60):
+            check(Random(f"batches {seed}"), "exactly-once", with_batches)
+
+
+def test_a_batch_that_runs_again_with_another_range_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MicroBatches, "_keeps_a_range", lambda self: False)
+    with pytest.raises(AssertionError):
+        test_the_interrupted_batch_runs_again_with_its_range_and_then_the_backlog_in_one()
+
+
+def test_a_batch_that_ends_without_what_an_executor_had_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    recover = MicroBatches.recover
+
+    def broken(self: MicroBatches, losses: Any) -> None:
+        recover(self, losses)
+        self._disturbed = False
+
+    monkeypatch.setattr(MicroBatches, "recover", broken)
+    with pytest.raises(AssertionError):
+        for at_ms in (8050, 8110, 8140, 8171, 8180, 8600):
+            test_an_executor_that_dies_repeats_only_its_tasks(at_ms)
+
+
+def test_executors_that_outlive_their_driver_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MicroBatch, "rolled_back", lambda self, losses: [])
+    with pytest.raises(AssertionError):
+        test_the_host_of_the_driver_takes_the_query_with_it()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("guarantee", ["exactly-once", "at-least-once"])
+def test_guarantees_hold_in_many_random_jobs(guarantee: str) -> None:
+    assert sum(check(Random(f"many batches {seed}"), guarantee, with_batches) for seed in range(300)) >= 150
