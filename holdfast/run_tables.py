@@ -19,15 +19,9 @@ from models import display
 from models.engines.behaviours import Status
 
 if TYPE_CHECKING:
-    from analysis.runs.run_summary import (
-        Checkpoints,
-        Elasticity,
-        HostsInUse,
-        Maintenance,
-        Outages,
-        Replicas,
-        RunSummary,
-    )
+    from analysis.runs.checkpoint_summary import Checkpoints
+    from analysis.runs.recovery_summary import Outages, Replicas
+    from analysis.runs.run_summary import Elasticity, HostsInUse, Maintenance, RunSummary
     from analysis.runs.timelines import Held
     from models.table import Table
 

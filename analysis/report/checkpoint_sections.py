@@ -8,7 +8,8 @@ from analysis.report import lines, tables, text
 from analysis.report.content import Lines
 from analysis.report.figure import Figure, Section
 from analysis.report.lines_of_records import MOST_HOSTS
-from analysis.runs.run_summary import Checkpoints, Recovery, UploadDelay
+from analysis.runs.checkpoint_summary import Checkpoints, UploadDelay
+from analysis.runs.recovery_summary import Recovery
 from analysis.runs.tables import (
     batch_checkpoints_said,
     checkpoints_of_hosts,

@@ -13,7 +13,7 @@ import numpy as np
 from analysis.report import text
 from analysis.report.content import AllocationRow, Correlation, KeyGroupLoad
 from analysis.report.figure import PHASES, Figure, Spec, fit, plain_list, plain_matrix, reading
-from analysis.runs.run_summary import Recovery, shown_phases
+from analysis.runs.recovery_summary import Recovery, shown_phases
 
 _MOST_BINS, _MOST_GROUPS, _MOST_BARS = 400, 200, 12
 

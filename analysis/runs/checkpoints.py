@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.runs.run_summary import (
+from analysis.runs.checkpoint_summary import (
     Checkpoints,
     HostCheckpoints,
     HostDelay,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.runs.run_summary import PHASES, Outages, Recovery, RecoveryMean, Replica, Replicas
+from analysis.runs.recovery_summary import PHASES, Outages, Recovery, RecoveryMean, Replica, Replicas
 from analysis.statistics import ratio_mean, seconds
 from models import display
 from models.records.decisions import Action, Verdict, decisions

@@ -4,25 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from analysis.runs.migration_kinds import ClassifiedMigration, MigrationGroup
-from analysis.runs.run_summary import (
-    PHASES,
+from analysis.runs.checkpoint_summary import (
     Checkpoints,
-    EngineUsed,
-    Guarantee,
     HostCheckpoints,
     JobCheckpoints,
-    Migration,
     OperatorCheckpoints,
-    OperatorSummary,
-    Rebalance,
-    Recovery,
-    RecoveryMean,
-    Replica,
     UploadDelay,
-    Verdict,
-    shown_phases,
 )
+from analysis.runs.migration_kinds import ClassifiedMigration, MigrationGroup
+from analysis.runs.recovery_summary import PHASES, Recovery, RecoveryMean, Replica, shown_phases
+from analysis.runs.run_summary import EngineUsed, Guarantee, Migration, OperatorSummary, Rebalance, Verdict
 from analysis.statistics import Mean
 from models import display
 from models.table import Column, Table, rows_of
