@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from analysis.runs.tables import (
+    batch_checkpoints_said,
     checkpoints_of_operators,
     job_checkpoints_said,
     mean_with_interval,
@@ -14,26 +15,20 @@ from analysis.runs.tables import (
 )
 from analysis.runs.visibility import commits
 from analysis.statistics import Mean
-from holdfast.terminal import table
+from holdfast.terminal import facts, table
 from models import display
 from models.engines.behaviours import Status
 
 if TYPE_CHECKING:
-    from analysis.runs.run_summary import (
-        Checkpoints,
-        Elasticity,
-        HostsInUse,
-        Latency,
-        Maintenance,
-        Outages,
-        Replicas,
-        RunSummary,
-    )
+    from analysis.runs.checkpoint_summary import Checkpoints
+    from analysis.runs.recovery_summary import Outages, Replicas
+    from analysis.runs.run_summary import Elasticity, HostsInUse, Latency, Maintenance, RunSummary
     from analysis.runs.timelines import Held
     from models.scenario.scenario import Scenario
     from models.table import Table
 
 
+_STATUS = 14  # width of the name of a status, with what is around it
 _MOST_REPLICAS = 24  # that took over, were lost or made anew, one by one
 
 
@@ -63,6 +58,8 @@ def checkpoints_said(one: Checkpoints) -> list[Table | str]:
     shown: list[Table | str] = [
         job_checkpoints_said(one.job, one.interval_s)
         if one.job is not None
+        else batch_checkpoints_said(one)
+        if one.taken == "batches"
         else f"Checkpoints every {display.duration(one.interval_s)}: "
         f"{one.begun:,} begun, {one.completed:,} completed, "
         f"{one.late:,} of them late, {one.skipped:,} skipped because the one before was under way; "
@@ -228,7 +225,6 @@ def engine_lines(summary: RunSummary) -> Iterator[str]:
     engine = summary.engine
     if engine is None:
         return
-    yield f"Modelled on {engine.name} {engine.version}; `holdfast show --defaults` says what it brings."
-    for status in Status:
-        names = [one.name.lower() for one in engine.behaviours if one.status == status]
-        yield f"  {status.value}: {', '.join(names)}"
+    yield f"Modelled on {engine.title}; `holdfast show --defaults` says what it brings."
+    names = {status: [one.name.lower() for one in engine.behaviours if one.status == status] for status in Status}
+    yield from facts(((f"  {status.value}: ", ", ".join(named)) for status, named in names.items() if named), _STATUS)

@@ -92,16 +92,13 @@ def defaults_document(engine: Engine, scenario: Scenario) -> dict[str, Any]:
 def defaults_tables(engine: Engine, scenario: Scenario) -> Iterator[Any]:
     """Return the same as tables."""
     held = engine_values(scenario)
-    rows = [
-        (
-            one.path,
-            _value(one.value) if one.path in held else f"({_value(one.value)}: the file says something else)",
-            f"{one.source}: {one.option}" if one.option else one.source,
-        )
-        for one in engine.defaults
-    ]
+    rows = []
+    for one in engine.defaults:
+        value = _value(one.value) if one.path in held else f"({_value(one.value)}: the file says something else)"
+        # Names of keys and of options are as long as half a line: one is below the other.
+        rows += [(one.path, value), (f"  {one.option}", one.source)]
     title = f"What {engine.title} brings where the file says nothing"
-    yield terminal.table(title, ("key", "value", "source"), rows, text_columns=3, whole_columns=1)
+    yield terminal.table(title, ("key, and what the engine calls it", "value, and its source"), rows, text_columns=2)
     listed = [(one.name, one.status.value, one.text) for one in engine.behaviours]
     yield terminal.table(
         f"What of {engine.title} is there", ("behaviour", "", "how"), listed, text_columns=3, whole_columns=2
@@ -110,6 +107,8 @@ def defaults_tables(engine: Engine, scenario: Scenario) -> Iterator[Any]:
 
 def _value(value: object) -> str:
     """Return a value as a file has it."""
+    if isinstance(value, dict) and value.get("distribution") == "deterministic":
+        return f"{value['value']}, always"
     if isinstance(value, dict):
         return ", ".join(f"{key} = {_value(one)}" for key, one in value.items())
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -138,7 +137,8 @@ def tables(scenario: Scenario, inputs: RunInputs | None) -> Iterator[Any]:
 
 def _run_of(scenario: Scenario) -> str:
     times = "once" if scenario.replications == 1 else f"{scenario.replications} times"
-    return f"{units.show(scenario.duration_s, 's')}, {times}, seed {scenario.seed}"
+    engine = "" if scenario.engine is None else f"{scenario.engine.title}, "
+    return f"{engine}{units.show(scenario.duration_s, 's')}, {times}, seed {scenario.seed}"
 
 
 def _topology(scenario: Scenario) -> Any:
@@ -197,7 +197,7 @@ def _structure(scenario: Scenario, load: Load) -> Any:
     rows = [
         ("slowest path", " -> ".join(_some(path.operators))),
         ("its mean latency", _latency(path)),
-        ("failover regions", f"{len(regions)}, {_sizes(regions)}"),
+        *(() if scenario.fault_tolerance.batches else [("failover regions", f"{len(regions)}, {_sizes(regions)}")]),
         ("operators on every path", ", ".join(_some(points.operators)) or f"none; {' and '.join(_some(cut))} cut all"),
         ("tasks on every path", ", ".join(_some(points.tasks)) or "none"),
         ("hosts on every path", ", ".join(_some(points.hosts)) or f"none; {_host_cut(points)}"),

@@ -56,20 +56,17 @@ from analysis.report.sections import (
     targets_section,
     topology_section,
 )
-from analysis.runs.migration_kinds import ClassifiedMigration
-from analysis.runs.run_summary import (
+from analysis.runs.checkpoint_summary import (
     Checkpoints,
-    Durations,
-    Guarantee,
     HostCheckpoints,
     HostDelay,
     MeanAndMax,
     OperatorCheckpoints,
-    OperatorSummary,
-    Recovery,
     UploadDelay,
-    Verdict,
 )
+from analysis.runs.migration_kinds import ClassifiedMigration
+from analysis.runs.recovery_summary import Recovery
+from analysis.runs.run_summary import Durations, Guarantee, OperatorSummary, Verdict
 from analysis.statistics import Mean
 from models.steady_state.checkpoint_traffic import LinkSharing
 

@@ -8,8 +8,10 @@ from analysis.report import lines, tables, text
 from analysis.report.content import Lines
 from analysis.report.figure import Figure, Section
 from analysis.report.lines_of_records import MOST_HOSTS
-from analysis.runs.run_summary import Checkpoints, Recovery, UploadDelay
+from analysis.runs.checkpoint_summary import Checkpoints, UploadDelay
+from analysis.runs.recovery_summary import Recovery
 from analysis.runs.tables import (
+    batch_checkpoints_said,
     checkpoints_of_hosts,
     checkpoints_of_operators,
     job_checkpoints_said,
@@ -80,6 +82,8 @@ def _said(given: Checkpoints, sharing: LinkSharing, bounded: bool) -> list[str]:
     sentences = [f"Checkpoints are due every {text.seconds(given.interval_s)}."]
     if given.job is not None:
         sentences = [job_checkpoints_said(given.job, given.interval_s)]
+    elif given.taken == "batches":
+        sentences = [batch_checkpoints_said(given)]
     elif late or skipped:
         sentences.append(
             f"They could not keep up: {late:,} of {begun:,} were late, and {skipped:,} were skipped. The longest time "

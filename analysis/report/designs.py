@@ -11,7 +11,7 @@ from analysis.report.figure import PHASES, Figure, Spec, is_wide, log_ticks, rat
 from analysis.report.parts import Design
 from analysis.report.tables import rate_of_bytes
 from analysis.report.text import style
-from analysis.runs.run_summary import shown_phases
+from analysis.runs.recovery_summary import shown_phases
 
 _MOST, _MOST_BEHIND = 40, 150
 _CLOSE = 0.6  # the least of what is close to the greatest, as a share of it

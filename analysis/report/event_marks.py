@@ -15,7 +15,7 @@ from analysis.report import text
 from analysis.report.content import Decision
 from analysis.report.figure import Figure, Spec, reading
 from analysis.runs.migration_kinds import ClassifiedMigration
-from analysis.runs.run_summary import Recovery
+from analysis.runs.recovery_summary import Recovery
 from models.records.decisions import Action
 
 _ROW = 26  # height [px]

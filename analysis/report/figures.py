@@ -13,7 +13,7 @@ import numpy as np
 from analysis.report import text
 from analysis.report.content import AllocationRow, Correlation, KeyGroupLoad
 from analysis.report.figure import PHASES, Figure, Spec, fit, plain_list, plain_matrix, reading
-from analysis.runs.run_summary import Recovery, shown_phases
+from analysis.runs.recovery_summary import Recovery, shown_phases
 
 _MOST_BINS, _MOST_GROUPS, _MOST_BARS = 400, 200, 12
 
@@ -179,7 +179,7 @@ def phases(recoveries: Sequence[Recovery]) -> Figure | None:
     if not known:
         return None
     names = [
-        f"{text.label(one.host, 20)}<br>{text.number(one.failed_s, 6)} s, replication {one.replication}"
+        f"{text.label(one.failed, 20)}<br>{text.number(one.failed_s, 6)} s, replication {one.replication}"
         for one in known
     ]
     took = reading("x", "s", [one.total_s or 0.0 for one in known])

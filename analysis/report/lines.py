@@ -18,7 +18,7 @@ from analysis.report.content import Latency, Lines
 from analysis.report.figure import PHASES, Figure, Spec, header, log_ticks, plain_list, reading
 from analysis.report.gantt import heat
 from analysis.report.text import styles
-from analysis.runs.run_summary import Recovery, shown_phases
+from analysis.runs.recovery_summary import Recovery, shown_phases
 
 _MOST_ROWS = 240
 _MOST_LINES = 8  # that can be told apart

@@ -16,7 +16,7 @@ from analysis.report.gantt import heat
 from analysis.report.parts import Cost, LoadChecks, PlacementChange
 from analysis.report.placement import before_after
 from analysis.runs.migration_kinds import ClassifiedMigration, grouped
-from analysis.runs.run_summary import Recovery
+from analysis.runs.recovery_summary import Recovery
 from analysis.runs.tables import groups_table, migrations_table
 
 _MOST_MARKS = 500  # of one protocol and kind

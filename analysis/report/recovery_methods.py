@@ -8,7 +8,7 @@ from analysis.report import text
 from analysis.report.figure import PHASES, Figure, Section, Spec, time_unit
 from analysis.report.parts import Design
 from analysis.report.tables import cut_table, rate_of_bytes
-from analysis.runs.run_summary import shown_phases
+from analysis.runs.recovery_summary import shown_phases
 from models import display
 from models.table import Table
 

@@ -279,7 +279,8 @@ def _facts(scenario: Scenario) -> tuple[Fact, ...]:
     """Return the facts of the scenario that matter for reading the results."""
     tolerance, warmup = scenario.fault_tolerance, scenario.warmup_s
     hosts = layout.hosts(scenario)
-    facts = [
+    facts = [] if scenario.engine is None else [Fact("engine", scenario.engine.title)]
+    facts += [
         Fact(
             "simulated time",
             display.duration(scenario.duration_s, 6) + (f", warm-up {display.duration(warmup, 6)}" if warmup else ""),

@@ -20,17 +20,8 @@ from analysis.report.figure import Section
 from analysis.report.parts import Curve, Design
 from analysis.report.topology import draw
 from analysis.runs.migration_kinds import ClassifiedMigration
-from analysis.runs.run_summary import (
-    EngineUsed,
-    Guarantee,
-    OperatorSummary,
-    Outages,
-    Recovery,
-    RecoveryMean,
-    Replicas,
-    Verdict,
-    Visible,
-)
+from analysis.runs.recovery_summary import Outages, Recovery, RecoveryMean, Replicas
+from analysis.runs.run_summary import EngineUsed, Guarantee, OperatorSummary, Verdict, Visible
 from analysis.runs.tables import (
     guarantee_table,
     operators_table,

@@ -5,8 +5,8 @@ staggered). It is skipped while the one before is under way: a partition has at 
 completed after the next one was due. All counts are of the whole run; a checkpoint that was never completed was lost
 with a host or in a move, or was under way at the end of the run.
 
-Where barriers take checkpoints of the whole job, a snapshot counts as completed when the checkpoint of the job is; none
-is due at a given instant, so none is late or skipped.
+Where barriers take checkpoints of the whole job, a snapshot counts as completed when the checkpoint of the job is. None
+of them is due at a given instant, nor is one with which a micro-batch ends, so none is late or skipped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.runs.run_summary import (
+from analysis.runs.checkpoint_summary import (
     Checkpoints,
     HostCheckpoints,
     HostDelay,
@@ -44,15 +44,16 @@ def checkpoints(scenario: Scenario, records: Sequence[RunRecords]) -> Checkpoint
     partition was when its host died, or how long the run had lasted if there was none: what was processed since is
     replayed. `upload_s` is the time from a snapshot until it is stored.
     """
-    if not scenario.fault_tolerance.takes_checkpoints:
+    tolerance = scenario.fault_tolerance
+    if not tolerance.takes_checkpoints:
         return None
     kept = [_kept_up(scenario, one) for one in records]
     uploads = np.concatenate([one.upload_ns for one in kept]) if kept else np.zeros(0, np.int64)
     ages = [age for one in records for age in _ages_ns(scenario, one)]
     longest = [one.longest_ns for one in kept if one.longest_ns is not None]
-    saved = [name for name, operator in scenario.operators.items() if scenario.fault_tolerance.saves(operator)]
+    saved = [name for name, operator in scenario.operators.items() if tolerance.saves(operator)]
     return Checkpoints(
-        interval_s=scenario.fault_tolerance.interval_s,
+        interval_s=tolerance.interval_s,
         **_counts([one.rows for one in kept]),
         longest_between_s=seconds(max(longest)) if longest else None,
         upload_s=_mean_and_max(uploads.tolist()),
@@ -60,7 +61,8 @@ def checkpoints(scenario: Scenario, records: Sequence[RunRecords]) -> Checkpoint
         operators={name: _of_operator(name, records, kept) for name in saved},
         hosts=_by_host(records, kept),
         delayed=upload_delays(records),
-        job=_of_job(records) if scenario.fault_tolerance.job_checkpoints else None,
+        job=_of_job(records) if tolerance.job_checkpoints else None,
+        taken="barriers" if tolerance.job_checkpoints else "batches" if tolerance.batches else "interval",
     )
 
 
@@ -122,8 +124,8 @@ def _kept_up(scenario: Scenario, one: RunRecords) -> _KeptUp:
     """Return the rows of the checkpoints of a replication with late and skipped ones marked."""
     table = one.tables["checkpoints"]
     completed, stored = _completed_ns(scenario, one) != NEVER, table["stored_ns"] != NEVER
-    by_barriers = scenario.fault_tolerance.job_checkpoints is not None
-    skipped = np.zeros(completed.shape, np.int64) if by_barriers else _skipped(scenario, one)
+    together = scenario.fault_tolerance.completes_checkpoints
+    skipped = np.zeros(completed.shape, np.int64) if together else _skipped(scenario, one)
     rows = {
         "operator": table["operator"],
         "owner": table["owner"],

@@ -7,18 +7,8 @@ from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 from analysis.documents import to_document
-from analysis.runs.run_summary import (
-    PHASES,
-    Elasticity,
-    EngineMilestone,
-    Maintenance,
-    Migration,
-    Outages,
-    Rebalance,
-    Recovery,
-    Replicas,
-    RunSummary,
-)
+from analysis.runs.recovery_summary import PHASES, Outages, Recovery, Replicas
+from analysis.runs.run_summary import Elasticity, EngineMilestone, Maintenance, Migration, Rebalance, RunSummary
 from analysis.runs.summary import summarise
 from models import display
 from models.scenario.scenario import Scenario

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from analysis.runs.run_summary import PHASES, Outages, Recovery, RecoveryMean, Replica, Replicas
+from analysis.runs.recovery_summary import PHASES, Outages, Recovery, RecoveryMean, Replica, Replicas
 from analysis.runs.visibility import commits
 from analysis.statistics import ratio_mean, seconds
+from models import display
+from models.records.decisions import Action, Verdict, decisions
 from models.records.tables import NEVER, THE_JOB, RunRecords
 from models.scenario.scenario import Scenario
 
@@ -39,9 +41,10 @@ def recovery_means(
 ) -> tuple[RecoveryMean, ...]:
     """Return the means of the phases of the recoveries that ended, of their total, and of the first output.
 
-    Without any there are none. The phases sum to the total. `planned`: of rescalings, else of failures.
+    Without any there are none. The phases sum to the total. `planned`: of rescalings, else of failures. A failure with
+    which nothing was lost has no recovery: it is of a host that was empty, as while a job is down.
     """
-    ended = [one for one in found if one.total_s is not None and one.planned == planned]
+    ended = [one for one in found if one.total_s is not None and one.key_groups and one.planned == planned]
     engine = scenario.engine
     milestones = () if engine is None else engine.rescaling_milestones if planned else engine.milestones
     words = {one.phase: one.word for one in milestones}
@@ -234,6 +237,27 @@ def broken(records: Sequence[RunRecords]) -> Outages | None:
         longest_s=seconds(max((end - begin for own in intervals for begin, end in own), default=0)),
         share=total_ns / sum(one.duration_ns for one in records),
     )
+
+
+def still_down(records: Sequence[RunRecords]) -> str:
+    """Return what is down at the end of the first run in which control has given something up, or waits, and why.
+
+    Empty where there is none.
+    """
+    for one in records:
+        found = [
+            (at, row)
+            for at, row in decisions(one.tables["decisions"])
+            if row.action in (Action.RESTORE, Action.RESTART)
+        ]
+        if not found or found[-1][1].verdict != Verdict.REFUSED or (one.tables["outages"]["until_ns"] != NEVER).all():
+            continue
+        last, reason = found[-1][0], found[-1][1].reason
+        subjects = list(dict.fromkeys(row.subject for at, row in found if (at, row.reason) == (last, reason)))
+        others = f" and {display.count(len(subjects) - 1, 'other')}" if len(subjects) > 1 else ""
+        which = f"run {one.replication}" if len(records) > 1 else "the run"
+        return f"Down at the end of {which}: {subjects[0]}{others}, since {display.instant(seconds(last))}: {reason}."
+    return ""
 
 
 def _intervals(one: RunRecords) -> list[tuple[int, int]]:

@@ -4,24 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from analysis.runs.migration_kinds import ClassifiedMigration, MigrationGroup
-from analysis.runs.run_summary import (
-    PHASES,
-    EngineUsed,
-    Guarantee,
+from analysis.runs.checkpoint_summary import (
+    Checkpoints,
     HostCheckpoints,
     JobCheckpoints,
-    Migration,
     OperatorCheckpoints,
-    OperatorSummary,
-    Rebalance,
-    Recovery,
-    RecoveryMean,
-    Replica,
     UploadDelay,
-    Verdict,
-    shown_phases,
 )
+from analysis.runs.migration_kinds import ClassifiedMigration, MigrationGroup
+from analysis.runs.recovery_summary import PHASES, Recovery, RecoveryMean, Replica, shown_phases
+from analysis.runs.run_summary import EngineUsed, Guarantee, Migration, OperatorSummary, Rebalance, Verdict
 from analysis.statistics import Mean
 from models import display
 from models.table import Column, Table, rows_of
@@ -55,12 +47,12 @@ _FEW_PHASES = 4  # that fit a terminal beside the instant of the failure; of mor
 
 
 def recoveries_table(recoveries: Sequence[Recovery], suspected: str = " (suspected)") -> Table:
-    """Return the phases of each recovery; `suspected` marks a host that lived and was fenced."""
+    """Return the phases of each recovery, by what failed; `suspected` marks a host that lived and was fenced."""
     shown = shown_phases({phase: one.length_s(phase) for phase in PHASES} for one in recoveries)
     many = len(shown) > _FEW_PHASES
     columns = (
-        Column("host", number=False),
-        Column("run" if many else "replication", of="replication"),
+        Column("host" if all(one.failed == one.host for one in recoveries) else "what", number=False),
+        Column("run", of="replication"),
         Column("failed at", display.instant, "failed_s", wide=many),
         *(
             Column(phase.replace("_", " "), display.duration, f"{phase}_s", wide=many and phase == "replay")
@@ -68,7 +60,7 @@ def recoveries_table(recoveries: Sequence[Recovery], suspected: str = " (suspect
         ),
         Column("total", display.duration, "total_s"),
     )
-    names = (one.host + suspected * one.suspected for one in recoveries)
+    names = (one.failed + suspected * one.suspected for one in recoveries)
     rows = tuple((name, *row) for name, row in zip(names, rows_of(recoveries, columns[1:]), strict=True))
     brief = "Recoveries"
     if any(one.suspected for one in recoveries):
@@ -257,6 +249,15 @@ def job_checkpoints_said(job: JobCheckpoints, interval_s: float) -> str:
     return (
         f"{said} A completed one took {mean} on average, {most} at most, of that barriers {barriers} and {slowest}, "
         f"and stored {display.size(job.bytes.mean)}{of_that if in_flight.max else ''}."
+    )
+
+
+def batch_checkpoints_said(given: Checkpoints) -> str:
+    """Return what to say of checkpoints with which micro-batches end."""
+    left = f", {given.begun - given.completed:,} more begun" if given.begun > given.completed else ""
+    return (
+        f"Each batch ends with a version of each state: {given.completed:,} stored{left}. A trigger comes every "
+        f"{display.duration(given.interval_s)}; at most {display.duration(given.longest_between_s)} without a version."
     )
 
 

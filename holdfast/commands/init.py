@@ -12,12 +12,15 @@ import typer
 from holdfast import terminal
 from models import display
 from models.errors import InputError, InputFault, raise_if_any
+from models.scenario.engine import ENGINE_TABLES
 from models.scenario.reading import scenario_from
 from models.units import UnitError, parse
+from scenarios.files.documents import refuse_suffix
 from scenarios.files.starter import FlinkJob, scenario_text
 from scenarios.files.write_once import refuse_unwritable, write_text
 
 _MOST_TASKS = 10_000
+_CHANGE, _CHANGE_BYTES = "50 MB", 50e6
 
 
 def init(
@@ -36,13 +39,21 @@ def init(
     Questions are asked for what no option says, on a terminal; elsewhere the answers in brackets are taken.
     """
     if engine != "flink":
-        raise InputError.at("ENGINE", engine, "is not simulated yet: flink is", "holdfast init flink")
+        simulated = engine in ENGINE_TABLES
+        hint = (
+            f"holdfast library {engine}-recovery prints a scenario to begin with"
+            if simulated
+            else "holdfast init flink"
+        )
+        raise InputError.at("ENGINE", engine, "has no questions yet: flink has", hint)
+    refuse_suffix(out, (".toml",))
     refuse_unwritable(out, force=force, option="--out")
+    rate, state = _answer(rate, "Records that come in", "20000 /s"), _answer(state, "Keyed state of the job", "40 GB")
     job = _job(
-        _answer(rate, "Records that come in", "20000 /s"),
+        rate,
         busy,
-        _answer(state, "Keyed state of the job", "40 GB"),
-        _answer(change, "What of it changes between two checkpoints", "50 MB"),
+        state,
+        _answer(change, "What of it changes between two checkpoints", _usual_change(state)),
         _answer(taskmanagers, "TaskManagers x slots of each", "6x4"),
         _answer(interval, "Time between two checkpoints", "60 s"),
     )
@@ -58,6 +69,14 @@ def _answer(given: str | None, question: str, usual: str) -> str:
         return usual if given is None else given
     answer: str = typer.prompt(question, default=usual)
     return answer
+
+
+def _usual_change(state: str) -> str:
+    """Return what is taken for the change: 50 MB, or the state if that is smaller."""
+    try:
+        return state if 0 < parse(state, "B") < _CHANGE_BYTES else _CHANGE
+    except UnitError:  # which is said later
+        return _CHANGE
 
 
 def _job(rate: str, busy: float, state: str, change: str, taskmanagers: str, interval: str) -> FlinkJob:
@@ -89,6 +108,8 @@ def _job(rate: str, busy: float, state: str, change: str, taskmanagers: str, int
         slots=slots,
         interval_s=quantity("--interval", interval, "s"),
     )
+    if not faults and job.change_bytes > job.state_bytes:
+        faults.append(InputFault("--change", change, f"must be no more than the state, {state}"))
     raise_if_any(faults)
     return job
 

@@ -11,6 +11,7 @@ import typer
 
 from analysis.runs import tables
 from analysis.runs.elasticity import changes_of_hosts
+from analysis.runs.recoveries import still_down
 from analysis.runs.tables import target
 from analysis.runs.timelines import backpressure
 from holdfast import run_tables, terminal
@@ -180,7 +181,7 @@ def _show(result: RunResult) -> None:
         terminal.show(run_tables.replicas_table(summary.replicas))
     if summary.recoveries:
         shown = tables.recoveries_table(summary.recoveries, "*").brief
-        terminal.show(shown, *run_tables.recovery_means_said(summary))
+        terminal.show(shown, *run_tables.recovery_means_said(summary), *filter(None, [still_down(result.records)]))
     held = backpressure(result.scenario, result.records)
     if any(one.places for one in held.values()):
         terminal.show(run_tables.backpressure_table(held))

@@ -121,8 +121,9 @@ BEHAVIOURS = (
     Behaviour(
         "Restart strategies",
         Status.MODELLED,
-        "Fixed delay, exponential delay and failure rate, with restarts in vain while the dead TaskManager counts. The "
-        "exponential delay is that of 1.19 and later.",
+        "Fixed delay, exponential delay and failure rate, with restarts in vain while the dead TaskManager counts. "
+        "Each region that fails counts, unless the exponential delay plans a restart already. That delay is the one of "
+        "1.19 and later.",
         ("recovery.strategy", "recovery.attempt"),
     ),
     Behaviour(

@@ -28,6 +28,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice, repeat
 
+from models.engines.patience import patience_s
 from models.engines.restart_strategies import ExponentialDelay, RestartState, RestartStrategy
 from models.errors import InputError, InputFault, raise_if_any
 
@@ -62,10 +63,8 @@ class Heartbeats:
 
     def wait_s(self, silent: bool) -> float:
         """Return the time from the first heartbeat without answer to the removal of the worker [s]."""
-        timeout_s = self.timeout_s - self.interval_s  # the last answer came an interval before
-        if silent or self.failed_calls is None:
-            return timeout_s
-        return min(timeout_s, (self.failed_calls - 1) * self.interval_s)
+        # The last answer came an interval before.
+        return patience_s(self.interval_s, self.timeout_s, self.failed_calls, silent) - self.interval_s
 
 
 @dataclass(frozen=True)

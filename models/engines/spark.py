@@ -88,7 +88,8 @@ BEHAVIOURS = (
         "Loss of the driver",
         Status.MODELLED,
         "All executors end. Whoever supervises the driver needs `allocate` until there is a container; process, "
-        "session and query start in `restart`. The driver is on the host of the first task.",
+        "session and query start in `restart`. The driver is on the host of the first task, and gets executors on all "
+        "hosts that live then.",
         ("recovery.allocate", "recovery.restart"),
     ),
     Behaviour(

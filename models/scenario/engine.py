@@ -78,6 +78,9 @@ class Engine(Description):
 def as_engine(value: object) -> object:
     """Return the name of an engine as its table; refuses those that are not simulated yet, or not known, by name."""
     table = {"name": value} if isinstance(value, str) else value
+    if not isinstance(table, (Mapping, Engine)) or (isinstance(table, Mapping) and "name" not in table):
+        hint = f'as in engine = "{next(iter(ENGINE_TABLES))}"'
+        raise PydanticCustomError("range", "{rule}", {"rule": "must be a name, or a table with one", "hint": hint})
     named = table.get("name") if isinstance(table, Mapping) else None
     if isinstance(named, str) and named not in (*ENGINE_TABLES, *_LATER):
         raise PydanticCustomError("range", "{rule}", {"rule": f"must be {' or '.join(ENGINE_TABLES)}", "hint": ""})

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from models.distributions import TimeDistribution
+from models.engines.patience import patience_s
 from models.scenario.job import Operator
 from models.schema_types import (
     Bytes,
@@ -455,9 +456,7 @@ class Detector(Description):
 
     def patience_s(self, silent: bool) -> float:
         """Return the time from the last heartbeat of a host to when it counts as dead [s]."""
-        if silent or not self.failed_calls:
-            return self.timeout_s
-        return min(self.timeout_s, self.failed_calls * self.heartbeat_s)
+        return patience_s(self.heartbeat_s, self.timeout_s, self.failed_calls, silent)
 
     def notices_s(self, silent: bool) -> float:
         """Return the time after which broken connections tell of a failure [s]; infinite where they do not."""

@@ -23,12 +23,12 @@ from pydantic import BaseModel, ValidationError
 from models import units
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.scenario.description import FORMAT
-from models.scenario.engine import Engine, values_at, with_defaults, without
+from models.scenario.engine import ENGINE_TABLES, Engine, values_at, with_defaults, without
 from models.scenario.fault_tolerance import PlanFile
 from models.scenario.file_keys import children_at, dimension_of, entry_of, fields_of, is_free_map, tag_of_model
 from models.scenario.scenario import Scenario
 from models.scenario.workload import ConstantRate
-from models.schema_types import FROM_FILE, FrozenMap
+from models.schema_types import FROM_FILE
 from models.validation_messages import Step, faults_of, nearest, path_text
 
 
@@ -47,10 +47,27 @@ def raw_of(scenario: Scenario) -> dict[str, Any]:
     keep = ["format", *(one.path for one in defaults)]
     if defaults and "interval_s" in scenario.fault_tolerance.model_fields_set:
         keep.append("fault_tolerance.interval")  # an engine may have no default for it
+    if "engine" in scenario.sweep:  # each of the others would bring what the file says and this one leaves out
+        keep += _said(
+            scenario, {one.path for other in _ENGINES for one in other.defaults} | {"fault_tolerance.interval"}
+        )
     made = _table(scenario, keep)
     for default in defaults:
         without(made, default.path.split("."), default.value, scenario._by_engine)
     return made
+
+
+def _said(scenario: Scenario, paths: set[str]) -> Iterator[str]:
+    """Yield those of these paths at which the file has a value itself; an entry of a table counts for all of them."""
+
+    def says(value: Any, steps: Sequence[str]) -> bool:
+        if steps[0] == "*":
+            return any(says(entry, steps[1:]) for entry in value.values())
+        name = next((name for name, field in type(value).model_fields.items() if steps[0] in (name, field.alias)), "")
+        inner = getattr(value, name) if name in value.model_fields_set else None
+        return inner is not None and (len(steps) == 1 or says(inner, steps[1:]))
+
+    return (path for path in sorted(paths - scenario._by_engine) if says(scenario, path.split(".")))
 
 
 def engine_values(scenario: Scenario) -> frozenset[str]:
@@ -101,10 +118,12 @@ def _plain(value: Any, dimension: str | None, keep: Collection[str] = ()) -> Any
     return value if dimension is None else units.show(float(value), dimension)
 
 
+_ENGINES = tuple(Engine(name=name) for name in ENGINE_TABLES)
 _TABLES = ("workload", "operators", "hosts", "events")  # a broken entry leaves the other entries usable
 _STAND_IN: Mapping[str, Any] = {"duration": "1 s", "workload": {}, "operators": {}, "hosts": {}}
 _MOST_TRIED = 1000  # scenarios that are made to check the values of a sweep
 _ENOUGH = 20  # combinations in which a value has the same fault: it is the value's own
+_VERSION = "engine.version"
 _NOT_VARIED = ("sweep", "replications", "format")
 
 
@@ -312,7 +331,10 @@ def scenario_with_settings(raw: Mapping[str, Any], settings: Mapping[str, str]) 
     `raw`: tables of the file. `settings`: dotted path -> text, as in `--set duration="10 s"`. Text that is no TOML
     value is taken as it is, so that units need no quotes. Raises InputError as `scenario_with` does.
     """
-    tables, faults = _changed(raw, {path: _toml_value(text) for path, text in settings.items()})
+    values = {path: _toml_value(text) for path, text in settings.items()}
+    for path in settings.keys() & {_VERSION}:  # a text, also where it looks like a number: 1.20 is not 1.2
+        values[path] = values[path] if isinstance(values[path], str) else settings[path]
+    tables, faults = _changed(raw, values)
     return _with_faults(tables, faults)
 
 
@@ -348,7 +370,7 @@ def _changed(raw: Mapping[str, Any], changes: Mapping[str, object]) -> tuple[dic
         here = tables
         for step in steps[:-1]:
             if not isinstance(here.get(step), dict):
-                here[step] = {}
+                here[step] = {"name": here[step]} if path == _VERSION and step in here else {}
             here = here[step]
         here[steps[-1]] = value
     return tables, faults
@@ -413,7 +435,9 @@ class DesignPoint:
 
         Raises InputError where values that are fine alone do not go together.
         """
-        return scenario_with(scenario.model_copy(update={"sweep": FrozenMap()}), self.settings)
+        raw = raw_of(scenario)  # with what other engines of the sweep would change
+        raw.pop("sweep", None)
+        return scenario_with(raw, self.settings)
 
 
 def number_of_points(scenario: Scenario) -> int:

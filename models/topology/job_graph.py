@@ -174,7 +174,7 @@ def _generations(scenario: ScenarioDescription) -> dict[str, int]:
 def _refuse_edges(scenario: ScenarioDescription) -> None:
     """Raise InputError for a graph of tasks with more than a million edges."""
     edges = sum(
-        operator.parallelism * (1 if partitioning == "forward" else scenario.operators[upstream].parallelism)
+        operator.parallelism * (1 if layout.is_pairwise(partitioning) else scenario.operators[upstream].parallelism)
         for operator in scenario.operators.values()
         for upstream, partitioning in operator.inputs.items()
     )

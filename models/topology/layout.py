@@ -55,13 +55,19 @@ def tasks(scenario: ScenarioDescription) -> Iterator[tuple[str, int]]:
             yield name, index
 
 
+def is_pairwise(partitioning: str) -> bool:
+    """Return whether task k sends to task k alone; else each task sends to all."""
+    return partitioning == "forward"
+
+
 def channels(scenario: ScenarioDescription) -> Iterator[tuple[tuple[str, int], tuple[str, int], str]]:
-    """Yield (task that sends, task that reads, partitioning): pairs by forward, else all with all; see `tasks`."""
+    """Yield (task that sends, task that reads, partitioning); see `tasks`."""
     for name, operator in scenario.operators.items():
         for upstream, partitioning in operator.inputs.items():
             for reader in range(operator.parallelism):
-                forward = partitioning == "forward"
-                for sender in [reader] if forward else range(scenario.operators[upstream].parallelism):
+                for sender in (
+                    [reader] if is_pairwise(partitioning) else range(scenario.operators[upstream].parallelism)
+                ):
                     yield (upstream, sender), (name, reader), partitioning
 
 
@@ -220,16 +226,16 @@ def acks_of_task(scenario: ScenarioDescription, name: str) -> int:
     """Return how many acks a task of an operator sends and gets in a round: one for each task it is connected with."""
     operator, found = scenario.operators[name], 0
     for upstream, partitioning in operator.inputs.items():
-        found += _connected(operator.parallelism, scenario.operators[upstream].parallelism, partitioning == "forward")
+        found += _connected(operator.parallelism, scenario.operators[upstream].parallelism, partitioning)
     for reader in dataflow(scenario)[name]:
-        forward = scenario.operators[reader].inputs[name] == "forward"
-        found += _connected(operator.parallelism, scenario.operators[reader].parallelism, forward)
+        partitioning = scenario.operators[reader].inputs[name]
+        found += _connected(operator.parallelism, scenario.operators[reader].parallelism, partitioning)
     return found
 
 
-def _connected(here: int, there: int, forward: bool) -> int:
+def _connected(here: int, there: int, partitioning: str) -> int:
     """Return with how many of so many tasks each of the tasks `here` is connected, at the most."""
-    return -(-there // here) if forward else there
+    return -(-there // here) if is_pairwise(partitioning) else there
 
 
 def keys_seen(scenario: ScenarioDescription, name: str) -> float:

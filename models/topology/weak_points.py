@@ -48,11 +48,11 @@ def failover_regions(scenario: Scenario) -> list[tuple[str, ...]]:
     Source: pipelined regions of Apache Flink ("Task Failure Recovery" in its documentation).
     """
     streams = [
-        (upstream, name, partitioning == "forward")
+        (upstream, name, layout.is_pairwise(partitioning))
         for name, operator in scenario.operators.items()
         for upstream, partitioning in operator.inputs.items()
     ]
-    whole = {name for upstream, name, forward in streams if not forward for name in (upstream, name)}
+    whole = {name for upstream, name, in_pairs in streams if not in_pairs for name in (upstream, name)}
 
     def node(name: str, index: int) -> str:
         return name if name in whole else layout.task_name(name, index)  # no operator has the name of a task
@@ -146,7 +146,7 @@ class _Job:
             # -1 has all bits: every task. By forward task k reaches task k alone, otherwise one task reaches all.
             comes = -1 if operator.kind == "source" else 0
             for upstream, partitioning in operator.inputs.items():
-                comes |= reached[upstream] if partitioning == "forward" else -(reached[upstream] > 0)
+                comes |= reached[upstream] if layout.is_pairwise(partitioning) else -(reached[upstream] > 0)
             reached[name] = comes and comes & self._live(name, lost[name], dead)
             if operator.kind == "sink" and reached[name]:
                 return self._back(name, reached, dead)
@@ -183,7 +183,7 @@ class _Job:
             hosts = [host for host in self.hosts[name][index] if host not in dead]
             used[next((host for host in hosts if host in used), hosts[0])] = None
             for upstream, partitioning in self.operators[name].inputs.items():
-                may = task if partitioning == "forward" else -1
+                may = task if layout.is_pairwise(partitioning) else -1
                 if reached[upstream] & may:
                     name = upstream
                     break

@@ -224,8 +224,10 @@ class Failures:
             dead_at = self._dead_ns(host, now, silent)
             lost = self._lose(host)
             row = self.row(host, sum(map(state.cluster.is_owner, lost)), CRASH)
-            # Who is connected to nobody is missed by nobody.
-            noticed_s = self.scenario.detector.notices_s(silent) if lost else math.inf
+            # Who is connected to nobody is missed by nobody. An executor without tasks is connected to its driver; if
+            # that is down, another one will find no executor there.
+            connected = lost or self.crash.batches is not None
+            noticed_s = self.scenario.detector.notices_s(silent) if connected else math.inf
             detect_at = dead_at if math.isinf(noticed_s) else min(dead_at, now + to_ns(noticed_s))
             if back_at is not None and back_at <= dead_at:  # its return gives the failure away
                 dead_at = back_at

@@ -20,7 +20,7 @@ from typing import Any
 import networkx as nx
 import simpy
 
-from models.records.decisions import Action
+from models.records.decisions import Action, Verdict
 from models.units import to_ns
 from sim.clock import Process
 from sim.control.catch_up import CatchUp
@@ -286,8 +286,9 @@ class MicroBatches:
 
     def _restart(self, first: LostPartition) -> Process:
         """Start the driver again on a host, with executors and session, and then the query."""
-        if not any(self.cluster.trusted):
+        if not any(self.cluster.host_alive):
             self._waits = True
+            self.state.decide(Action.RESTART, "the driver", "no host is alive", verdict=Verdict.REFUSED)
             return
         yield from self._loop.allocate(first.failure)
         now = self.clock.now_ns()
@@ -296,7 +297,8 @@ class MicroBatches:
             self._lost[k] = loss._replace(allocated_ns=now)
             self.recoveries.starting.append(self._lost[k])
         yield from self._loop.restart(first)
-        self._restarting = self.method.driver_is_down = False
+        self._restarting = False
+        self.method.driver_starts()
         yield from self._run(restarted=True)
 
     def _bring_back(self) -> None:

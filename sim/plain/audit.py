@@ -2,10 +2,11 @@
 
 The expected inputs of every partition follow from the sources' tuples by the same pure functions that the run uses
 (ids, selectivity, routing). Tuples in flight (queued, held, in service, on a wire to a live task) or awaiting replay,
-and everything derived from them, count neither as expected nor as lost. Of a root that an acker knows to be done,
-everything was processed: what is derived from a tuple that comes once more is expected all the same. Operators
-downstream of a window are not audited: their inputs depend on watermarks as well. A timer is a source: its outputs are
-known by their numbers.
+and everything derived from them, count neither as expected nor as lost. Where the job goes back to one checkpoint of
+all, and something is down, that is all that sources and timers have emitted since then. Of a root that an acker knows
+to be done, everything was processed: what is derived from a tuple that comes once more is expected all the same.
+Operators downstream of a window are not audited: their inputs depend on watermarks as well. A timer is a source: its
+outputs are known by their numbers.
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ def accounts(plane: PlaneState) -> dict[int, Account]:
     applied = {partition: _final_ids(partition, saved, plane.trimming) for partition in _owners(plane)}
     final = {partition: set(ids) for partition, ids in applied.items()}
     found = {plan.index: Account() for plan in plane.plan.operators if not plan.is_source and plan.reckoned}
-    unfinished = _unfinished(plane)
+    unfinished, since_checkpoint = _unfinished(plane), _since_checkpoint(plane)
     for begin in _begun(plane):
-        comes_again = begin[:2] in unfinished
-        done = isinstance(plane.acker, Acker) and begin[0].operator.is_source and not comes_again
         todo = _receivers(plane, *begin)
+        comes_again = begin[:2] in unfinished or any(one[:2] in since_checkpoint for one in todo)
+        done = isinstance(plane.acker, Acker) and begin[0].operator.is_source and not comes_again
         while todo:
             partition, tuple_id, key = todo.pop()
             if not partition.operator.reckoned:
@@ -98,6 +99,27 @@ def _unfinished(plane: PlaneState) -> set[tuple[Partition, int]]:
         for source in plane.sources
         for sequence in (*pending.get(source.partition, ()), *source.again)
     }
+
+
+def _since_checkpoint(plane: PlaneState) -> set[tuple[Partition, int]]:
+    """Return (receiver, id) of what sources and timers send again if the job goes back, and it will: a part is down.
+
+    In between nobody keeps outputs. What a live operator has sent to the dead is made anew once all have gone back.
+    """
+    rules = plane.plan.scenario.fault_tolerance
+    if rules.job_checkpoints is None or all(partition.live for partition in _owners(plane)):
+        return set()
+    found = {
+        (receiver, row.id)
+        for source in plane.sources
+        for receiver, rows in source.partition.kept.items()
+        for row in rows
+    }
+    for partition in plane.all_partitions():
+        for number in range(partition.ticks_let_go, partition.time.ticks):
+            tick = partition.operator.tick(partition.index, number + 1)
+            found.update(one[:2] for one in _receivers(plane, partition, *tick))
+    return found
 
 
 def _receivers(plane: PlaneState, partition: Partition, tuple_id: int, key: int) -> list[tuple[Partition, int, int]]:

@@ -24,6 +24,7 @@ class MicroBatch(RestoreFromCheckpoint):
     def __init__(self, state: StateOn[InstancePlane], hosts: HostChoice, replicas: Replicas) -> None:
         super().__init__(state, hosts, replicas)
         self.driver_is_down = False
+        self._absent: set[int] = set()  # hosts that were dead when the driver started: it has no executor there
         self._successors: dict[int, int] = {}  # task that is gone -> the new one
 
     def rolled_back(self, losses: Sequence[LostPartition]) -> Sequence[int]:
@@ -35,7 +36,17 @@ class MicroBatch(RestoreFromCheckpoint):
         successor = self._successor(partition)
         if successor is not None:
             return Choice(self.cluster.task_host[successor], "its task goes on there")
-        return self.where_it_was(partition) or self.hosts.for_partition(partition)
+        self._absent = {host for host in self._absent if not self.cluster.host_alive[host]}
+        own = self.where_it_was(partition)
+        if own is not None and own.host not in self._absent:
+            return own
+        absent = "it has no executor for the driver"
+        return self.hosts.for_partition(partition, avoided=dict.fromkeys(self._absent, absent))
+
+    def driver_starts(self) -> None:
+        """Note where the driver gets executors: on hosts that live, whatever its predecessor knew of them."""
+        self.driver_is_down = False
+        self._absent = {host for host, alive in enumerate(self.cluster.host_alive) if not alive}
 
     def task_for(self, partition: int, host: int) -> int:
         """Return the successor of the partition's task; a new one for the first of its partitions."""

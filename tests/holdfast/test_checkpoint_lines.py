@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from analysis.runs.run_summary import Checkpoints, MeanAndMax, OperatorCheckpoints
+from analysis.runs.checkpoint_summary import Checkpoints, MeanAndMax, OperatorCheckpoints
 from holdfast.cli import app
 from holdfast.run_tables import checkpoints_said
 

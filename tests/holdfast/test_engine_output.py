@@ -43,7 +43,10 @@ def test_the_tables_fit_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_run_of_spark_says_so_and_asks_about_its_driver(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     short = ["--set", "duration=40 s", "--set", "events.kill.at=12 s", "--set", "workload.clicks.rate=50 /s"]
     assert code(["run", "spark-recovery", *short, "--out", str(tmp_path / "run")]) == 0
-    assert "Modelled on spark 4.3" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "Modelled on Apache Spark 4.3" in out
+    assert f"\n {'the driver':10}" in out  # in the table of recoveries: its host lives
+    assert "\n executor-0     0" not in out
     summary = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))
     assert {one["cause"] for one in summary["recoveries"]} == {"driver"}
     assert [one["name"] for one in summary["engine"]["behaviours"]] == [one.name for one in spark.BEHAVIOURS]
@@ -51,8 +54,27 @@ def test_a_run_of_spark_says_so_and_asks_about_its_driver(tmp_path: Path, capsys
     assert "What happens if the driver dies" in page
     assert "the driver fails" in page
     assert "executor-0 fails" not in page
+    assert "executor-0<br>" not in page
     assert code(["show", "spark-recovery", "--defaults"]) == 0
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+def test_show_names_the_engine_and_the_regions_that_it_has(capsys: pytest.CaptureFixture[str]) -> None:
+    found = {}
+    for engine in ("flink", "spark"):
+        assert code(["show", f"{engine}-recovery"]) == 0
+        found[engine] = capsys.readouterr().out
+    assert ": Apache Flink 2.3, 6 min, 4 times" in " ".join(found["flink"].split())
+    assert "failover regions" in found["flink"]
+    assert "failover regions" not in found["spark"]
+
+
+def test_a_run_says_what_is_down_at_its_end_and_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    too = "events.too={kind='host-failure',host='taskmanager-3',at='30 s'}"
+    assert code(["run", "flink-recovery", *SHORT, "--set", "replications=1", "--set", too]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Down at the end of the run: counts[2] and" in said or "Down at the end of the run: clicks[" in said
+    assert "not all tasks of its region have a slot." in said
 
 
 def test_without_an_engine_there_is_nothing_to_show(capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,7 +89,11 @@ def test_a_run_lists_what_is_modelled_in_all_that_it_writes(tmp_path: Path, caps
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert summary["engine"]["name"] == "flink"
     assert [one["name"] for one in summary["engine"]["behaviours"]] == [one.name for one in flink.BEHAVIOURS]
-    assert all(f"  {status.value}: " in out for status in Status)
+    said = out[out.index("Modelled on Apache Flink") :].splitlines()[1:]
+    assert [line.split(":")[0].strip() for line in said if ":" in line] == [status.value for status in Status]
+    assert len(said) > len(Status)  # what is wrapped stands below the names
+    assert all(line.startswith(" " * 14) for line in said if ":" not in line)
+    assert "Apache Flink 2.3" in page
     assert "unaligned checkpoints: absent" in page
     assert "go back to the last checkpoint that all tasks have completed" in page
     assert "its own newest checkpoint" not in page

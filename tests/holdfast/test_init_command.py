@@ -99,7 +99,12 @@ def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
-    "another engine": (("spark",), "ENGINE = spark: is not simulated yet"),
+    "another engine": (("spark",), "ENGINE = spark: has no questions yet: flink has (holdfast library spark-recovery"),
+    "an unknown engine": (("flunk",), "ENGINE = flunk: has no questions yet: flink has (holdfast init flink)"),
+    "more change than state": (
+        ("flink", "--state", "1 GB", "--change", "2 GB"),
+        "--change = 2 GB: must be no more than the state, 1 GB",
+    ),
     "a rate without a unit": (("flink", "--rate", "5"), "--rate = 5: must be one number followed by one unit"),
     "no rate": (("flink", "--rate", "0 /s"), "--rate = 0 /s: must be more than zero"),
     "a share above one": (("flink", "--busy", "1.5"), "--busy = 1.5: must be a number between 0 and 1"),
@@ -118,6 +123,17 @@ def test_bad_answers_are_refused(what: str, tmp_path: Path, capsys: pytest.Captu
     assert code(*arguments, "--out", str(out)) == 2
     assert words in capsys.readouterr().err
     assert not out.exists()
+
+
+def test_the_file_is_one_that_can_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert code("flink", "--out", str(tmp_path / "job.json")) == 2
+    assert "must end in .toml" in capsys.readouterr().err
+
+
+def test_a_small_state_can_change_as_a_whole(tmp_path: Path) -> None:
+    path = tmp_path / "job.toml"
+    assert code("flink", "--state", "1 MB", "--rate", "100 /s", "--interval", "10 s", "--out", str(path)) == 0
+    assert 'change = "1 kB"' in path.read_text(encoding="utf-8")
 
 
 def test_all_faults_are_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

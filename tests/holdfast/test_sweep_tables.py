@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from analysis.comparison import Difference, compare
-from analysis.runs.run_summary import Recovery
+from analysis.runs.recovery_summary import Recovery
 from analysis.runs.tables import recoveries_table
 from analysis.statistics import Mean
 from holdfast.sweep_tables import comparison_table, sweep_line, with_interval

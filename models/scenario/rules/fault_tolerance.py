@@ -123,23 +123,22 @@ def _of_pauses(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFau
 def _of_barriers(scenario: Scenario) -> Iterator[InputFault]:
     """Yield what barriers cannot be combined with, and a pause that is longer than the interval."""
     tolerance = scenario.fault_tolerance
-    engine_alone = scenario.engine is not None and not tolerance.takes_checkpoints  # it brings them in any case
-    if tolerance.barriers is None or engine_alone:
+    if tolerance.barriers is None:
         return
-    where = "fault_tolerance.barriers"
+    where, by_engine = "fault_tolerance.barriers", scenario.engine is not None and scenario.engine.name == "flink"
     if tolerance.method != "region-restart":
+        if by_engine:  # which brings them in any case, and says what method it has
+            return
         rule = f"needs the method region-restart; fault_tolerance.method is {tolerance.method}"
         yield InputFault(where, NO_VALUE, rule, 'write method = "region-restart"')
         return
+    # The rules of the engine have words of their own for what it has not either.
+    stored = by_engine or tolerance.store == "remote"
+    sent_again = by_engine or tolerance.guarantee != "at-most-once"
     for key, value, ok, hint in (
-        ("store", tolerance.store, tolerance.store == "remote", 'write store = "remote"'),
+        ("store", tolerance.store, stored, 'write store = "remote"'),
         ("staggered", tolerance.staggered, not tolerance.staggered, "a barrier says when a task takes its snapshot"),
-        (
-            "guarantee",
-            tolerance.guarantee,
-            tolerance.guarantee != "at-most-once",
-            "sources send again what came after the barrier",
-        ),
+        ("guarantee", tolerance.guarantee, sent_again, "sources send again what came after the barrier"),
     ):
         if not ok:
             yield InputFault(f"fault_tolerance.{key}", value, "is not possible with barriers", hint)
@@ -151,10 +150,10 @@ def _of_barriers(scenario: Scenario) -> Iterator[InputFault]:
             rule = "is not possible with barriers: a task takes its snapshot between two tuples"
             yield InputFault(path_text(("operators", name, "threads")), operator.threads, rule, "give it more tasks")
     for name, event in scenario.events.items():
-        if not isinstance(event, (HostFailure, Rescale)):
+        if not isinstance(event, (HostFailure, Rescale)) and not by_engine:
             rule = "is not possible with barriers, which expect that key groups stay where they are"
             yield InputFault(path_text(("events", name, "kind")), event.kind, rule, "remove barriers or the event")
-    if scenario.elasticity.policy != "none":
+    if scenario.elasticity.policy != "none" and not by_engine:
         rule = "is not possible with barriers, which expect that key groups stay where they are"
         yield InputFault("elasticity.policy", scenario.elasticity.policy, rule, 'write policy = "none"')
     if tolerance.barriers.min_pause_s > tolerance.interval_s:
@@ -230,7 +229,8 @@ def _of_micro_batches(scenario: Scenario) -> Iterator[InputFault]:
     tolerance = scenario.fault_tolerance
     if tolerance.batches is None:
         rule = f"needs the method micro-batch; fault_tolerance.method is {tolerance.method}"
-        if tolerance.micro_batches is not None:
+        by_engine = scenario.engine is not None and scenario.engine.name == "spark"
+        if tolerance.micro_batches is not None and not by_engine:
             yield InputFault("fault_tolerance.micro_batches", NO_VALUE, rule, _BATCHES)
         for name, event in scenario.events.items() if scenario.engine is None else ():
             if isinstance(event, DriverFailure):
@@ -415,9 +415,10 @@ def _shown(time_s: float) -> str:
 def _of_detector(scenario: Scenario) -> Iterator[InputFault]:
     """Yield the fault of a detector that suspects every live host again and again: lost or late heartbeats."""
     detector = scenario.detector
-    if not detector.errs:
+    if not detector.errs or scenario.engine is not None:  # whose rules refuse it
         return
-    for key, value in (("failed_calls", detector.failed_calls), ("connection", detector.connection_s)):
+    connection = None if detector.connection_s is None else _shown(detector.connection_s)
+    for key, value in (("failed_calls", detector.failed_calls), ("connection", connection)):
         if value is not None:
             rule = "cannot be combined with heartbeats that are lost or late: a host that is fenced lives"
             yield InputFault(f"detector.{key}", value, rule, "remove detector.loss and detector.delay")

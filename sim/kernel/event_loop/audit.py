@@ -14,10 +14,20 @@ import numpy as np
 
 from sim.arrival_stream import Block
 from sim.kernel.event_loop.audit_by_sum import Since, by_sum_of_states, in_motion, is_there
+from sim.kernel.event_loop.audit_table import (
+    AGAIN,
+    COMING,
+    ELSEWHERE,
+    ENTRY,
+    THERE,
+    entry,
+    mark,
+    may_be_there,
+    sieve_of,
+)
 from sim.kernel.event_loop.buffers import CHUNK, NODES, is_twice, next_node
 from sim.kernel.event_loop.channels import sent_to
 from sim.kernel.event_loop.codes import BROADCAST, NONE
-from sim.kernel.event_loop.hash_tables import slot_of
 from sim.kernel.event_loop.instances import stored_at
 from sim.kernel.event_loop.trimming import restorable
 from sim.kernel.event_loop.windows import window_id
@@ -25,32 +35,6 @@ from sim.kernel.tools.audit_sums import by_sum
 from sim.kernel.tools.cache import allocating, kernel
 from sim.kernel.tools.draws import child_id, output_count, output_key, source_id
 from sim.kernel.tools.pointer import State
-
-ENTRY = np.dtype([("id", "u8"), ("partition", "i4"), ("flags", "i4")], align=True)  # partition NONE: empty
-_THERE, _COMING, _ELSEWHERE = 1, 2, 4  # in the final state; in flight; in the log of another instance of the group
-_SPARSE = 8  # slots of a sieve for each entry, at least
-
-
-@kernel
-def _entry(table: np.ndarray, partition: Any, tuple_id: int) -> int:
-    size = table.shape[0]
-    k = slot_of(tuple_id, partition, size)
-    while table[k].partition != NONE and not (table[k].partition == partition and table[k].id == tuple_id):
-        k = (k + 1) & (size - 1)
-    return k
-
-
-@kernel
-def _mark(table: np.ndarray, partition: int, tuple_id: int, flag: int) -> bool:
-    """Set a flag; whether it was not set before."""
-    e = table[_entry(table, partition, tuple_id)]
-    if e.partition == NONE:
-        e.partition = partition
-        e.id = tuple_id
-        e.flags = 0
-    new = e.flags & flag == 0
-    e.flags |= flag
-    return new
 
 
 class Carried(NamedTuple):
@@ -122,6 +106,8 @@ def _by_id(
     in_parcel[[one.partition for one in saved]] = True
     enter_final_state(state, table, in_parcel, duplicated, stack)
     enter_carried(state, table, *in_motion(state))
+    if state.options["sources_keep"]:
+        enter_since_checkpoint(state, table, stack)
     gone = forgotten(state)
     for one in saved:
         twice = one.twice + int(enter_saved(state, table, one.partition, one.ids))
@@ -219,8 +205,8 @@ def _enter_log(state: State, table: np.ndarray, partition: int) -> int:
             if is_twice(state, tuple_id):
                 twice += is_owner
             elif not is_owner:  # a place that the group is on its way to
-                _mark(table, u.group, tuple_id, _ELSEWHERE)
-            elif not _mark(table, u.group, tuple_id, _THERE):
+                mark(table, u.group, tuple_id, ELSEWHERE)
+            elif not mark(table, u.group, tuple_id, THERE):
                 twice += 1
         pos += CHUNK
         chunk = state.log_next[chunk]
@@ -232,7 +218,7 @@ def enter_saved(state: State, table: np.ndarray, partition: int, ids: np.ndarray
     """Note what is in the final state of a partition, and return how much of it is there more than once."""
     twice, group = 0, state.partitions[partition].group
     for k in range(ids.shape[0]):
-        twice += is_twice(state, ids[k]) or not _mark(table, group, ids[k], _THERE)
+        twice += is_twice(state, ids[k]) or not mark(table, group, ids[k], THERE)
     return twice
 
 
@@ -240,7 +226,46 @@ def enter_saved(state: State, table: np.ndarray, partition: int, ids: np.ndarray
 def enter_carried(state: State, table: np.ndarray, partitions: np.ndarray, ids: np.ndarray) -> None:
     """Note tuples that are on their way, to partitions (n,)."""
     for k in range(ids.shape[0]):
-        _mark(table, state.partitions[partitions[k]].group, ids[k], _COMING)
+        mark(table, state.partitions[partitions[k]].group, ids[k], COMING)
+
+
+@kernel
+def enter_since_checkpoint(state: State, table: np.ndarray, stack: np.ndarray) -> None:
+    """Note what sources and timers send again where the job goes back to a checkpoint of all: if anything is down.
+
+    In between nobody keeps outputs. What a live operator has sent to the dead is made anew once all have gone back.
+    """
+    down = False
+    for partition in range(state.partitions.shape[0]):
+        u = state.partitions[partition]
+        down |= not u.live and state.partitions[u.group].owner == partition
+    for partition in range(state.partitions.shape[0] if down else 0):
+        u = state.partitions[partition]
+        pair = u.out_pair if u.is_source else NONE
+        while pair != NONE:
+            p = state.pairs[pair]
+            n, left = p.live, p.end_seq - p.live_seq if p.live != NONE else 0
+            while left > 0:
+                mark(table, state.partitions[p.receiver].group, state.nodes[n].id, AGAIN)
+                left -= 1
+                if left > 0:
+                    n = next_node(state, n)
+            pair = p.next_out
+        for number in range(u.ticks_stored, u.ticks):
+            for k in range(_push_tick(state, stack, partition, number + 1)):
+                mark(table, np.int64(stack[k, 0]), stack[k, 1], AGAIN)
+
+
+@kernel
+def _comes_again(table: np.ndarray, sieve: np.ndarray, stack: np.ndarray, depth: int) -> bool:
+    """Return whether something on the stack was made since the checkpoint to which the job goes back."""
+    for k in range(depth):
+        partition, tuple_id = np.int64(stack[k, 0]), stack[k, 1]
+        if may_be_there(sieve, partition, tuple_id):
+            e = table[entry(table, partition, tuple_id)]
+            if e.partition != NONE and e.flags & AGAIN:
+                return True
+    return False
 
 
 @kernel
@@ -282,7 +307,7 @@ def forgotten(state: State) -> np.ndarray:
 @kernel
 def _mark_coming(state: State, table: np.ndarray, partition: int, tuple_id: int) -> None:
     if is_there(state, partition):
-        _mark(table, state.partitions[partition].group, tuple_id, _COMING)
+        mark(table, state.partitions[partition].group, tuple_id, COMING)
 
 
 @kernel
@@ -315,36 +340,11 @@ def _mark_replay(state: State, table: np.ndarray, partition: int) -> None:
                 n = next_node(state, n)
                 skip -= 1
         while left > 0:
-            _mark(
-                table, state.partitions[p.receiver].group, state.nodes[n].id, _COMING
-            )  # what is over has an successor
+            mark(table, state.partitions[p.receiver].group, state.nodes[n].id, COMING)  # what is over has an successor
             left -= 1
             if left > 0:
                 n = next_node(state, n)
         pair = p.next_out
-
-
-@allocating
-def sieve_of(table: np.ndarray) -> np.ndarray:
-    """Return a bit for each of many slots, set if an entry falls into it: a clear bit says that one is not there."""
-    used = 0
-    for k in range(table.shape[0]):
-        used += table[k].partition != NONE
-    bits = 64
-    while bits < _SPARSE * used:
-        bits *= 2
-    found = np.zeros(bits // 64, np.uint64)
-    for k in range(table.shape[0]):
-        if table[k].partition != NONE:
-            slot = slot_of(table[k].id, table[k].partition, bits)
-            found[slot >> 6] |= np.uint64(1) << np.uint64(slot & 63)
-    return found
-
-
-@kernel
-def _may_be_there(sieve: np.ndarray, partition: Any, tuple_id: int) -> bool:
-    slot = slot_of(tuple_id, partition, sieve.shape[0] * 64)
-    return (sieve[slot >> 6] >> np.uint64(slot & 63)) & np.uint64(1) != 0
 
 
 @kernel
@@ -374,7 +374,8 @@ def enter(
     for sequence in range(keys.shape[0]):
         depth = _push_outputs(state, stack, 0, b.partition, source_id(b.code, first + sequence), keys[sequence])
         closed = arrivals[sequence] < max(state.ids.oldest, state.ids.closed)
-        _follow(state, table, sieve, gone, closed, again[sequence], done[sequence], depth, expected, lost, stack)
+        comes = again[sequence] or _comes_again(table, sieve, stack, depth)
+        _follow(state, table, sieve, gone, closed, comes, done[sequence], depth, expected, lost, stack)
 
 
 @kernel
@@ -414,7 +415,8 @@ def enter_ticks(
     for number in range(1, state.partitions[partition].ticks + 1):
         depth = _push_tick(state, stack, partition, number)
         closed = number * timer < state.ids.oldest
-        _follow(state, table, sieve, gone, closed, False, False, depth, expected, lost, stack)
+        again = _comes_again(table, sieve, stack, depth)
+        _follow(state, table, sieve, gone, closed, again, False, depth, expected, lost, stack)
 
 
 @kernel
@@ -438,11 +440,11 @@ def _follow(
         depth -= 1
         partition, tuple_id, key = np.int64(stack[depth, 0]), stack[depth, 1], np.int64(stack[depth, 2])
         flags = 0
-        if _may_be_there(sieve, partition, tuple_id):
-            k = _entry(table, partition, tuple_id)
+        if may_be_there(sieve, partition, tuple_id):
+            k = entry(table, partition, tuple_id)
             if table[k].partition != NONE:
                 flags = table[k].flags
-        there = flags & _THERE != 0
+        there = flags & THERE != 0
         operator = state.partitions[partition].operator
         if beyond != NONE:
             lost[operator] += not there and gone[partition] > 0  # it is forgotten: as such it is taken off again
@@ -470,11 +472,11 @@ def _is_in_flight(flags: int, closed: bool, again: bool, done: bool, gone: int) 
     Of what is `closed` nothing is on its way, but another instance of the group may have it. Then the owner has
     forgotten it, if it has forgotten any. With an acker a tuple may be on its way again although its root is done.
     """
-    if flags & _THERE:
+    if flags & THERE:
         return False
     if again:
         return True
-    if closed and not (done and flags & _COMING):
+    if closed and not (done and flags & COMING):
         return gone < 0 or (gone == 0 and flags != 0)
     return flags != 0
 

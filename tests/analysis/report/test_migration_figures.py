@@ -17,7 +17,7 @@ from analysis.report.migration_sections import load_checks, pauses
 from analysis.report.parts import LoadChecks, PlacedGroup, PlacedHost, PlacementChange
 from analysis.report.placement import before_after
 from analysis.runs.migration_kinds import ClassifiedMigration
-from analysis.runs.run_summary import Recovery
+from analysis.runs.recovery_summary import Recovery
 
 pytestmark = pytest.mark.usefixtures("small_script")
 

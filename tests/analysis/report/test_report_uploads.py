@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from pages import PageReader, Parts, full, rendered
 
-from analysis.runs.run_summary import Checkpoints, HostDelay, MeanAndMax, OperatorCheckpoints, UploadDelay
+from analysis.runs.checkpoint_summary import Checkpoints, HostDelay, MeanAndMax, OperatorCheckpoints, UploadDelay
 
 pytestmark = pytest.mark.usefixtures("small_script")
 

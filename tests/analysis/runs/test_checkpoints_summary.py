@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from analysis.documents import to_document
+from analysis.runs.checkpoint_summary import Checkpoints, HostCheckpoints, MeanAndMax, OperatorCheckpoints
 from analysis.runs.checkpoints import checkpoints, delay_series
 from analysis.runs.metrics import metrics_of
-from analysis.runs.run_summary import Checkpoints, HostCheckpoints, MeanAndMax, OperatorCheckpoints
 from analysis.runs.summary import summarise
 from models.scenario.inputs import RunInputs
 from models.scenario.reading import scenario_from

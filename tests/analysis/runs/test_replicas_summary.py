@@ -7,7 +7,7 @@ from small_runs import S, small_records
 
 from analysis.report.sections import replicas_section, replicas_worth
 from analysis.runs.recoveries import broken, replicas
-from analysis.runs.run_summary import Outages, Replicas
+from analysis.runs.recovery_summary import Outages, Replicas
 from analysis.runs.tables import replicas_table
 
 # operator, key group, host, why, requested, from, until, end, failed, replayed, bytes

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from io import StringIO
+
 from pages import migration, operator_row, recovery
+from rich.console import Console
+from small_runs import small_scenario
 
 from analysis.runs.migration_kinds import grouped
+from analysis.runs.recoveries import recovery_means
 from analysis.runs.run_summary import Verdict
 from analysis.runs.tables import groups_table, migrations_table, operators_table, recoveries_table, targets_table
+from holdfast.terminal import printed
 
 
 def test_the_terminal_shows_some_columns_of_the_page() -> None:
@@ -33,6 +40,31 @@ def test_a_host_that_lived_is_marked_and_the_terminal_says_what_the_mark_means()
     assert [row[0] for row in brief.cells] == ["a", "b*"]
     assert brief.title == "Recoveries (* lived, was silent for too long and was fenced)"
     assert recoveries_table(rows[:1], "*").brief.title == "Recoveries"
+
+
+def test_what_failed_is_the_driver_and_not_its_host() -> None:
+    host = recovery("a", 1.0, 1.0, 1.0, 1.0, 1.0, 4.0)
+    driver = replace(host, cause="driver")
+    assert recoveries_table([host]).heads[0] == "host"
+    assert recoveries_table([host, driver]).heads[0] == "what"
+    assert [row[0] for row in recoveries_table([host, driver]).cells] == ["a", "the driver"]
+
+
+def test_all_columns_of_recoveries_fit_a_terminal() -> None:
+    row = replace(recovery("executor-12", 183.167, 0.0202, 0.0202, 0.11, 0.0383, 0.168), allocate_s=0.0, restart_s=0.0)
+    console = Console(width=80, file=StringIO())
+    console.print(printed(recoveries_table([row]).brief))
+    assert "168 ms" in console.file.getvalue()
+
+
+def test_a_failure_that_took_nothing_with_it_is_in_no_mean() -> None:
+    rows = [
+        recovery("a", 1.0, 1.0, 1.0, 1.0, 1.0, 4.0),
+        replace(recovery("b", 2.0, 9.0, 0.0, 0.0, 0.0, 9.0), key_groups=0),
+    ]
+    means = {one.phase: one for one in recovery_means(small_scenario(), rows, [0])}
+    assert (means["total"].mean_s, means["total"].recoveries) == (4.0, 1)
+    assert recovery_means(small_scenario(), rows[1:], [0]) == ()
 
 
 def test_the_cause_takes_the_place_of_replayed_tuples_where_migrations_came_by_themselves() -> None:

@@ -14,7 +14,14 @@ from models.errors import InputError
 from models.scenario.engine import Engine, with_defaults
 from models.scenario.fault_tolerance import Detector, MicroBatches
 from models.scenario.file_keys import entry_of, fields_of, models_in
-from models.scenario.reading import design_points, engine_values, raw_of, scenario_from, scenario_with
+from models.scenario.reading import (
+    design_points,
+    engine_values,
+    raw_of,
+    scenario_from,
+    scenario_with,
+    scenario_with_settings,
+)
 from models.scenario.rules import not_simulated
 from models.scenario.runtime import AdaptiveScheduling, RecoveryTimes
 from models.scenario.scenario import Scenario
@@ -163,6 +170,46 @@ def test_a_key_of_a_table_that_the_engine_brings_can_be_set_and_varied() -> None
     assert [strategy.jitter for strategy in strategies(swept)] == [0.0, 0.3]
 
 
+def test_what_a_file_says_stays_for_each_engine_of_a_sweep() -> None:
+    # All of it is the default of a scenario without an engine, and of one of the two not.
+    said = {
+        "hosts": {"w": {"count": 24, "cores": 1, "cpu": "dedicated"}},
+        "detector": {"heartbeat": "1 s", "timeout": "5 s"},
+        "fault_tolerance": {"interval": "5 s", "kind": "incremental", "snapshots": {"mode": "synchronous"}},
+    }
+    for first in ({}, {"engine": "flink"}, {"engine": "spark"}):
+        raw = {key: value for key, value in JOB.items() if key not in ("engine", "placement")} | said | first
+        made = scenario_from(raw | {"events": {}, "sweep": {"engine": ["flink", "spark"]}})
+        for point in design_points(made):
+            one = point.of(made)
+            assert one.engine is not None
+            assert one.engine.name == point.settings["engine"]
+            assert (one.detector.heartbeat_s, one.detector.timeout_s) == (1.0, 5.0)
+            assert (one.fault_tolerance.kind, one.fault_tolerance.snapshots.mode) == ("incremental", "synchronous")
+            assert one.hosts["w"].cpu == "dedicated"
+            assert one.detector.connection_s == (0.088 if one.engine.name == "flink" else 0.0)
+
+
+@pytest.mark.parametrize("engine", ["flink", {"name": "flink"}, {"name": "flink", "version": "2.3"}])
+def test_a_version_can_be_set_whatever_the_file_says(engine: object) -> None:
+    raw = JOB | {"engine": engine}
+    for text in ("1.20", '"1.20"'):
+        made = scenario_with_settings(raw, {"engine.version": text})
+        assert made.engine is not None
+        assert made.engine.title == "Apache Flink 1.20"
+    swept = scenario_from(raw | {"sweep": {"engine.version": ["1.18", "2.3"]}})
+    assert [point.of(swept).recovery.strategy.kind for point in design_points(swept)] == [  # type: ignore[union-attr]
+        "fixed-delay",
+        "exponential-delay",
+    ]
+
+
+def test_a_version_without_an_engine_is_refused() -> None:
+    raw = {key: value for key, value in JOB.items() if key != "engine"}
+    with pytest.raises(InputError, match="must be a name, or a table with one"):
+        scenario_with_settings(raw, {"engine.version": "1.20"})
+
+
 def test_a_version_can_be_varied_and_what_the_file_says_stays() -> None:
     engine = {"name": "flink", "version": "2.3"}
     swept = JOB | {"engine": engine, "sweep": {"engine.version": ["1.18", "2.3"]}}
@@ -243,6 +290,26 @@ def test_what_the_engine_does_not_have_is_refused_in_its_words(what: str) -> Non
     changes, words = REFUSED[what]
     found = refused(**changes)
     assert any(words in one for one in found), found
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"fault_tolerance": {"interval": "10 s", "method": "checkpoint"}},
+        {"fault_tolerance": {"interval": "10 s", "store": "nodes"}},
+        {"fault_tolerance": {"interval": "10 s", "guarantee": "at-most-once"}},
+        {"detector": {"loss": 0.1}},
+        {"events": {"d": {"kind": "driver-failure", "at": "1 s"}}},
+        {"engine": "spark", "hosts": {"tm": {"count": 3, "slots": 1}}, "fault_tolerance": {"interval": "1 s"}},
+        {"engine": "spark", "hosts": {"tm": {"count": 3}}, "fault_tolerance": {"interval": "1 s", "method": "none"}},
+        {"engine": 3},
+        {"engine": {}},
+        {"engine": {"version": "1.20"}},
+    ],
+    ids=str,
+)
+def test_a_fault_is_told_once(changes: dict[str, Any]) -> None:
+    assert len(refused(**changes)) == 1
 
 
 def test_a_broken_engine_says_nothing_about_the_rest() -> None:

@@ -187,6 +187,21 @@ def test_no_checkpoint_begins_while_tasks_are_down() -> None:
     assert outcomes(found) == ["completed", "aborted"]
 
 
+@pytest.mark.parametrize("guarantee", ["exactly-once", "at-least-once"])
+def test_what_is_sent_to_a_dead_host_is_not_lost_before_anybody_knows(guarantee: str) -> None:
+    # Of `quick` and `late` nobody keeps outputs: sources send all again that came after the checkpoint of 2.02 s.
+    raw = job(events={"dies": dies(1, 2700)}, detector={"heartbeat": "500 ms", "timeout": "5 s"})
+    raw["placement"]["tasks"] |= {"sum-0": "h-1", "out-0": "h-1"}
+    raw["fault_tolerance"]["guarantee"] = guarantee
+    found = run(raw)
+    assert found.tables["failures"]["detected_ns"].tolist() == [NEVER]
+    assert found.tables["ledger"]["lost"].tolist() == [0, 0, 0, 0]
+    # Of the sum's inputs those of the checkpoint are expected, and no later ones.
+    assert column(found, "ledger", "operator", "expected")[2][1] < 2 * 20 * 2.1
+    late = run(raw | {"events": {"dies": dies(1, 2700)}, "detector": NOTICED})
+    assert late.tables["ledger"]["lost"].tolist() == [0, 0, 0, 0]
+
+
 def test_a_checkpoint_whose_snapshots_have_all_left_is_complete_although_the_host_is_dead() -> None:
     found = run(job(events={"dies": dies(0, 2180)}))
     assert outcomes(found)[:2] == ["completed", "completed"]
@@ -255,6 +270,12 @@ def test_both_planes_give_equal_rows() -> None:
         assert differences(*(simulate(made, plane=plane) for plane in (PlainPlane, CompiledPlane))) == [], seed
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("guarantee", ["exactly-once", "at-least-once"])
+def test_guarantees_hold_in_many_random_jobs(guarantee: str) -> None:
+    assert sum(check(Random(f"many barriers {seed}"), guarantee, with_barriers) for seed in range(300)) >= 150
+
+
 # In the second, windows at a partition that follows its task again end with the watermark that it was the last to hear.
 @pytest.mark.parametrize(("kind", "seed"), [("moving", 3), ("moving", 18), ("replicated", 5), ("replicated", 8)])
 def test_both_planes_give_equal_rows_with_all_features(kind: str, seed: int) -> None:
@@ -304,9 +325,45 @@ def sources_forget_when_triggered(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(BarrierCheckpoints, "_trigger", broken)
 
 
+def barriers_overtake_what_was_sent_before(patch: pytest.MonkeyPatch) -> None:
+    """They do not wait in the queue of the task, behind the tuples that came before them."""
+    pass_on = BarrierCheckpoints._pass_on
+
+    def broken(self: BarrierCheckpoints, checkpoint: JobCheckpoint, task: int, subtask: Any) -> None:
+        plane = self.state.plane
+        send = plane.send_each
+        plane.send_each = lambda mails: send([one._replace(turn=False, channels=0) for one in mails])  # type: ignore[method-assign]
+        try:
+            pass_on(self, checkpoint, task, subtask)
+        finally:
+            plane.send_each = send  # type: ignore[method-assign]
+
+    patch.setattr(BarrierCheckpoints, "_pass_on", broken)
+
+
+def barriers_follow_the_snapshot(patch: pytest.MonkeyPatch) -> None:
+    """What a task sends while it writes its snapshot is in front of its barriers."""
+    save, original = BarrierCheckpoints._save, BarrierCheckpoints._pass_on
+    patch.setattr(BarrierCheckpoints, "_pass_on", lambda self, *_: None)
+
+    def broken(self: BarrierCheckpoints, checkpoint: JobCheckpoint, number: int, subtask: Any) -> None:
+        save(self, checkpoint, number, subtask)
+        task = next(task for task, one in checkpoint.tasks.items() if one == number)
+        self.clock.process(later(self, checkpoint, task, subtask))
+
+    def later(self: BarrierCheckpoints, checkpoint: JobCheckpoint, task: int, subtask: Any) -> Any:
+        yield self.clock.sleep(self.clock.now_ns() + 50 * MS)
+        if self.cluster.task_alive[task]:
+            original(self, checkpoint, task, subtask)
+
+    patch.setattr(BarrierCheckpoints, "_save", broken)
+
+
 @pytest.mark.parametrize(
     "mutant",
     [
+        barriers_overtake_what_was_sent_before,
+        barriers_follow_the_snapshot,
         completes_with_the_first_snapshot,
         takes_snapshots_with_the_first_barrier,
         counts_when_stored,

@@ -16,10 +16,14 @@ from small_jobs import random_job
 from test_planes import differences
 from test_recovery import check
 
+from analysis.runs.checkpoints import checkpoints
+from analysis.runs.tables import batch_checkpoints_said
 from models.records.tables import RunRecords
+from sim.control.micro_batches import MicroBatches
 from sim.engine import simulate
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.plain.plane import PlainPlane
+from sim.recovery.micro_batch import MicroBatch
 
 MS = 1_000_000
 
@@ -113,6 +117,19 @@ def test_a_batch_that_takes_longer_than_the_interval_is_followed_at_once() -> No
     assert np.diff(at) == pytest.approx([1300 + 13 * 7 + 3.3] * (len(at) - 1), abs=30)
 
 
+def test_a_checkpoint_of_a_batch_that_takes_longer_than_the_interval_is_not_late() -> None:
+    raw = job()
+    raw["fault_tolerance"] |= {"micro_batches": {"plan": fixed("1300 ms")}, "remote": "1 kB/s"}
+    made = unchecked(raw)
+    found = checkpoints(made, [simulate(made, plane=PlainPlane)])
+    assert found is not None
+    assert found.begun == found.completed == 15
+    assert (found.late, found.skipped) == (0, 0)
+    assert batch_checkpoints_said(found).startswith(
+        "Each batch ends with a version of each state: 15 stored. A trigger comes every 1 s; "
+    )
+
+
 def test_the_interrupted_batch_runs_again_with_its_range_and_then_the_backlog_in_one() -> None:
     found = ran(job(**driver_dies(8130)))
     seen = batches(found)
@@ -167,6 +184,17 @@ def test_the_driver_waits_for_a_host() -> None:
     assert first == pytest.approx(8130 + 5000 + 3000 + 1100 + 10 * 7, abs=5)
 
 
+@pytest.mark.parametrize("at_ms", [8130, 9000, 11_000])
+@pytest.mark.parametrize("silent", [False, True])
+def test_a_driver_gets_no_executor_on_a_host_that_died_while_it_was_down(at_ms: int, silent: bool) -> None:
+    dies = {"kind": "host-failure", "host": "w-1", "at": f"{at_ms} ms", "silent": silent}
+    found = ran(job(events=driver_dies(8130)["events"] | {"too": dies}))  # silence is noticed after 5 s
+    assert {*found.tables["recoveries"]["host"].tolist()} == {0}
+    assert len(found.tables["recoveries"]["operator"]) == 5  # all once: nothing was started in vain
+    again = next(at for at, _ in batches(found) if at > 8130)
+    assert again == pytest.approx(8130 + 3000 + 1100 + 10 * 7, abs=5)
+
+
 def test_a_driver_that_is_down_cannot_die() -> None:
     raw = job(events={f"k{at}": {"kind": "driver-failure", "at": f"{at} ms"} for at in (8130, 9000)})
     found = ran(raw)
@@ -203,3 +231,54 @@ def test_both_planes_give_equal_rows() -> None:
     for seed in range(40):
         made = unchecked(with_batches(Random(f"batches {seed}")))
         assert differences(*(simulate(made, plane=plane) for plane in (PlainPlane, CompiledPlane))) == [], seed
+
+
+# -- mutants
+
+
+def versions_count_before_the_commit(patch: pytest.MonkeyPatch) -> None:
+    stored = MicroBatches.stored
+
+    def broken(self: MicroBatches, partition: int) -> None:
+        self.plane.complete_checkpoints([partition])
+        stored(self, partition)
+
+    patch.setattr(MicroBatches, "stored", broken)
+
+
+def test_the_guarantee_catches_versions_that_count_before_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    versions_count_before_the_commit(monkeypatch)
+    with pytest.raises(AssertionError):
+        for seed in range(60):
+            check(Random(f"batches {seed}"), "exactly-once", with_batches)
+
+
+def test_a_batch_that_runs_again_with_another_range_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MicroBatches, "_keeps_a_range", lambda self: False)
+    with pytest.raises(AssertionError):
+        test_the_interrupted_batch_runs_again_with_its_range_and_then_the_backlog_in_one()
+
+
+def test_a_batch_that_ends_without_what_an_executor_had_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    recover = MicroBatches.recover
+
+    def broken(self: MicroBatches, losses: Any) -> None:
+        recover(self, losses)
+        self._disturbed = False
+
+    monkeypatch.setattr(MicroBatches, "recover", broken)
+    with pytest.raises(AssertionError):
+        for at_ms in (8050, 8110, 8140, 8171, 8180, 8600):
+            test_an_executor_that_dies_repeats_only_its_tasks(at_ms)
+
+
+def test_executors_that_outlive_their_driver_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MicroBatch, "rolled_back", lambda self, losses: [])
+    with pytest.raises(AssertionError):
+        test_the_host_of_the_driver_takes_the_query_with_it()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("guarantee", ["exactly-once", "at-least-once"])
+def test_guarantees_hold_in_many_random_jobs(guarantee: str) -> None:
+    assert sum(check(Random(f"many batches {seed}"), guarantee, with_batches) for seed in range(300)) >= 150

@@ -180,6 +180,22 @@ def test_two_hosts_that_die_at_once_count_as_one_failure() -> None:
     assert in_vain(run(raw)[0]) == alone == [3010]
 
 
+def test_regions_that_fail_together_count_each_unless_the_delay_grows() -> None:
+    # h-1 has two pipelines. Flink merges failures into one attempt for the exponential delay alone (FLIP-364).
+    growing = {"kind": "exponential-delay", "initial": "300 ms", "jitter": 0.0}
+    for strategy, restarted in (
+        (STEADY["strategy"] | {"attempts": 3}, 0),
+        (STEADY["strategy"] | {"attempts": 4}, 6),
+        (growing | {"attempts": 1}, 0),
+        (growing | {"attempts": 2}, 6),
+    ):
+        # The first restart is in vain for both: the host counts until its second refused heartbeat, at 3.0 s.
+        times = STEADY | {"strategy": strategy}
+        early = NOTICED | {"connection": "10 ms", "failed_calls": 3}
+        found, _ = run(spare(dies(1, 2700), inner="forward", recovery=times, detector=early))
+        assert len(found.tables["recoveries"]["host"]) == restarted, strategy
+
+
 def test_where_the_strategy_gives_up_nothing_of_the_job_runs() -> None:
     once = STEADY | {"strategy": STEADY["strategy"] | {"attempts": 1}}
     found, control = run(spare(dies(1, 2700), dies(2, 9000), inner="forward", recovery=once))
