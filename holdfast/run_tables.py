@@ -16,6 +16,7 @@ from analysis.statistics import Mean
 from holdfast.terminal import table
 from models import display
 from models.engines.behaviours import Status
+from models.scenario.engine import ENGINE_TABLES
 
 if TYPE_CHECKING:
     from analysis.runs.run_summary import (
@@ -207,7 +208,9 @@ def engine_lines(summary: RunSummary) -> Iterator[str]:
     engine = summary.engine
     if engine is None:
         return
-    yield f"Modelled on {engine.name} {engine.version}; `holdfast show --defaults` says what it brings."
+    short = ENGINE_TABLES[engine.name].SHORT
+    yield f"Modelled on {short} {engine.version}; `holdfast show --defaults` says what it brings."
     for status in Status:
         names = [one.name.lower() for one in engine.behaviours if one.status == status]
-        yield f"  {status.value}: {', '.join(names)}"
+        if names:
+            yield f"  {status.value}: {', '.join(names)}"

@@ -24,6 +24,7 @@ from analysis.runs.run_summary import (
 )
 from analysis.statistics import Mean
 from models import display
+from models.scenario.engine import ENGINE_TABLES
 from models.table import Column, Table, rows_of
 
 _VERDICTS = {True: "met", False: "missed", None: "nothing seen"}
@@ -87,7 +88,9 @@ def recovery_means_table(means: Sequence[RecoveryMean], engine: EngineUsed | Non
         Column("phase", lambda phase: phase.replace("_", " "), number=False),
         Column("mean", _phase_mean),
         Column(
-            "until" if engine is None else f"until, in the words of {engine.name.title()}", number=False, prose=True
+            "until" if engine is None else f"until, in the words of {ENGINE_TABLES[engine.name].SHORT}",
+            number=False,
+            prose=True,
         ),
     )
     rows = tuple(

@@ -52,6 +52,7 @@ def _of_tolerance(scenario: Scenario, broken: Collection[str]) -> Iterator[Input
     if "waves" not in broken:
         yield from _of_waves(scenario)
     yield from _of_micro_batches(scenario)
+    yield from _of_changelog(scenario)
     yield from _of_maintenance(scenario, broken)
     yield from _of_barriers(scenario)
     if tolerance.takes_checkpoints:
@@ -118,7 +119,7 @@ def _of_barriers(scenario: Scenario) -> Iterator[InputFault]:
     """Yield what barriers cannot be combined with, and a pause that is longer than the interval."""
     tolerance = scenario.fault_tolerance
     engine_alone = scenario.engine is not None and not tolerance.takes_checkpoints  # it brings them in any case
-    if tolerance.barriers is None or engine_alone:
+    if tolerance.barriers is None or engine_alone or _says_so_itself(scenario):
         return
     where = "fault_tolerance.barriers"
     if tolerance.method != "region-restart":
@@ -159,6 +160,11 @@ def _of_barriers(scenario: Scenario) -> Iterator[InputFault]:
         yield InputFault(f"{where}.min_pause", _shown(tolerance.barriers.min_pause_s), rule, hint)
 
 
+def _says_so_itself(scenario: Scenario) -> bool:
+    """Return whether the engine of the scenario refuses what it does not have in its own words."""
+    return scenario.engine is not None and scenario.engine.name == "kafka-streams"
+
+
 _SHORTEST_TRIGGER_S = 0.001
 _BATCHES = 'write method = "micro-batch" in fault_tolerance'
 
@@ -168,7 +174,7 @@ def _of_micro_batches(scenario: Scenario) -> Iterator[InputFault]:
     tolerance = scenario.fault_tolerance
     if tolerance.batches is None:
         rule = f"needs the method micro-batch; fault_tolerance.method is {tolerance.method}"
-        if tolerance.micro_batches is not None:
+        if tolerance.micro_batches is not None and not _says_so_itself(scenario):
             yield InputFault("fault_tolerance.micro_batches", NO_VALUE, rule, _BATCHES)
         for name, event in scenario.events.items() if scenario.engine is None else ():
             if isinstance(event, DriverFailure):
@@ -190,6 +196,25 @@ def _of_micro_batches(scenario: Scenario) -> Iterator[InputFault]:
         rule = "cannot be had with micro-batches: one that was interrupted runs again"
         hint = "exactly-once and at-least-once can"
         yield InputFault("fault_tolerance.guarantee", tolerance.guarantee, rule, hint)
+
+
+_CHANGELOG = 'write method = "changelog" in fault_tolerance'
+
+
+def _of_changelog(scenario: Scenario) -> Iterator[InputFault]:
+    """Yield changelogs without the method, other places for them, and what is no guarantee of commits."""
+    tolerance, rules = scenario.fault_tolerance, scenario.fault_tolerance.changelogs
+    if rules is None:
+        if tolerance.changelog is not None:
+            rule = f"needs the method changelog; fault_tolerance.method is {tolerance.method}"
+            yield InputFault("fault_tolerance.changelog", NO_VALUE, rule, _CHANGELOG)
+        return
+    if tolerance.store != "remote":
+        rule = "is no place for changelogs, which are topics"
+        yield InputFault("fault_tolerance.store", tolerance.store, rule, 'write store = "remote"')
+    if tolerance.guarantee == "at-most-once":
+        rule = "cannot be had with changelogs: what came since the last commit is read again"
+        yield InputFault("fault_tolerance.guarantee", tolerance.guarantee, rule, "exactly-once and at-least-once can")
 
 
 _LEVELS = 2  # of acks, with which upstream waits for checkpoints
