@@ -38,6 +38,11 @@ _MISSING = {
     "flink": "Flink has no default for it.",
     "spark": "Spark runs batches back to back where no trigger is set.",
 }
+_COMPARED = {
+    "flink": "How well it predicts recorded recoveries is [measured](../explanation/flink-recordings.md).",
+    "spark": "How well it predicts recorded recoveries is [measured](../explanation/spark-recordings.md).",
+    "kafka-streams": "All of it is from the manual and the source text, and was not compared with recordings.",
+}
 _KINDS = {int: "whole number", float: "number", str: "text", bool: "true or false"}
 
 
@@ -56,31 +61,32 @@ def keys_page(kind: str) -> str:
 
 def engine_page(name: str) -> str:
     """Return what an engine brings, by version, and what of it is modelled."""
-    engine, versions, short = Engine.model_validate({"name": name}), versions_of(name), name.capitalize()
+    engine, versions = Engine.model_validate({"name": name}), versions_of(name)
+    short = engine.short
     like = f'{{ name = "{name}", version = "{versions[2]}" }}'
     parts = [
         f"# {short} as an engine\n",
         _WRITTEN,
         f'With `engine = "{name}"`, or `{like}`, a scenario has the values of '
         f"{short} where it says nothing, and its rules in any case. `holdfast show FILE --defaults` prints those of a "
-        f"file. How well it predicts recorded recoveries is [measured](../explanation/{name}-recordings.md).\n",
+        f"file. {_COMPARED[name]}\n",
         "## What it brings\n",
         f"| key | value | option of {short} | source |\n|---|---|---|---|",
     ]
     for one in engine.defaults:
-        parts.append(f"| `{one.path}` | `{_toml(one.value)}` | {_code(one.option)} | {one.source} |")
-    latest = {one.path: one.value for one in engine.defaults}
+        beside = f" with `{one.when[1]}`" if one.when else ""
+        parts.append(f"| `{one.path}` | `{_toml(one.value)}`{beside} | {_code(one.option)} | {one.source} |")
+    latest = {(one.path, one.when): one.value for one in engine.defaults}
     others = [
         f"| {version} | `{one.path}` | `{_toml(one.value)}` |"
         for version in versions
         for one in Engine.model_validate({"name": name, "version": version}).defaults
-        if one.value != latest[one.path]
+        if one.value != latest[one.path, one.when]
     ]
     if others:
         parts += ["\nOther versions differ in:\n\n| version | key | value |\n|---|---|---|", *others]
-    parts.append(
-        f"\nVersions: {', '.join(versions)}. A scenario has to say `fault_tolerance.interval`: {_MISSING[name]}\n"
-    )
+    missing = f" A scenario has to say `fault_tolerance.interval`: {_MISSING[name]}" if name in _MISSING else ""
+    parts.append(f"\nVersions: {', '.join(versions)}.{missing}\n")
     parts.append("## What of it is there\n\n| behaviour | | how | keys |\n|---|---|---|---|")
     for what in engine.behaviours:
         keys = ", ".join(f"`{path}`" for path in what.paths)

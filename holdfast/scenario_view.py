@@ -80,21 +80,19 @@ def _structure_facts(scenario: Scenario, load: Load) -> dict[str, Any]:
 
 def defaults_document(engine: Engine, scenario: Scenario) -> dict[str, Any]:
     """Return the values that the engine brings, which of them hold, and what of the engine is modelled."""
-    held = engine_values(scenario)
     return {
         "engine": engine.name,
         "version": engine.version,
-        "defaults": [one._asdict() | {"holds": one.path in held} for one in engine.defaults],
+        "defaults": [one._asdict() | {"holds": holds} for one, holds in engine_values(scenario)],
         "behaviours": [one._asdict() for one in engine.behaviours],
     }
 
 
 def defaults_tables(engine: Engine, scenario: Scenario) -> Iterator[Any]:
     """Return the same as tables."""
-    held = engine_values(scenario)
     rows = []
-    for one in engine.defaults:
-        value = _value(one.value) if one.path in held else f"({_value(one.value)}: the file says something else)"
+    for one, holds in engine_values(scenario):
+        value = _value(one.value) if holds else f"({_value(one.value)}: the file says something else)"
         # Names of keys and of options are as long as half a line: one is below the other.
         rows += [(one.path, value), (f"  {one.option}", one.source)]
     title = f"What {engine.title} brings where the file says nothing"

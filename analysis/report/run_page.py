@@ -116,6 +116,11 @@ def engine_assumptions(scenario: Scenario) -> tuple[str, ...]:
             "executor that dies are repeated inside the batch; with the driver the whole query starts again.",
         ),
         (
+            tolerance.changelogs is not None,
+            "Each key group commits on its own. What a dead host had goes on where a standby has it, else where its "
+            "changelog is read, beside the tasks of the host that takes it.",
+        ),
+        (
             scenario.may_fail and tolerance.divides_groups and not tolerance.replicates_all,
             "Key groups of a dead host are divided among the live hosts, the one with the fewest key groups and tasks "
             "first; nothing moves back afterwards.",

@@ -16,6 +16,7 @@ from analysis.runs.recovery_summary import PHASES, Recovery, RecoveryMean, Repli
 from analysis.runs.run_summary import EngineUsed, Guarantee, Migration, OperatorSummary, Rebalance, Verdict
 from analysis.statistics import Mean
 from models import display
+from models.scenario.engine import ENGINE_TABLES
 from models.table import Column, Table, rows_of
 
 _VERDICTS = {True: "met", False: "missed", None: "nothing seen"}
@@ -97,7 +98,9 @@ def recovery_means_table(means: Sequence[RecoveryMean], engine: EngineUsed | Non
         Column("phase", lambda phase: names.get(phase, phase).replace("_", " "), number=False),
         Column("mean", _phase_mean),
         Column(
-            "until" if engine is None else f"until, in the words of {engine.name.title()}", number=False, prose=True
+            "until" if engine is None else f"until, in the words of {ENGINE_TABLES[engine.name].SHORT}",
+            number=False,
+            prose=True,
         ),
     )
     rows = tuple(

@@ -16,7 +16,7 @@ from models.scenario.engine import ENGINE_TABLES
 from models.scenario.reading import scenario_from
 from models.units import UnitError, parse
 from scenarios.files.documents import refuse_suffix
-from scenarios.files.starter import FlinkJob, scenario_text
+from scenarios.files.starter import FlinkJob, KafkaStreamsJob
 from scenarios.files.write_once import refuse_unwritable, write_text
 
 _MOST_TASKS = 10_000
@@ -24,40 +24,68 @@ _CHANGE, _CHANGE_BYTES = "50 MB", 50e6
 
 
 def init(
-    engine: Annotated[str, typer.Argument(metavar="ENGINE", help="Engine of the job: flink")],
-    out: Annotated[Path, typer.Option(help="File to write")] = Path("flink-job.toml"),
+    engine: Annotated[str, typer.Argument(metavar="ENGINE", help="Engine of the job: flink or kafka-streams")],
+    out: Annotated[Path | None, typer.Option(help="File to write; without it ENGINE-job.toml")] = None,
     rate: Annotated[str | None, typer.Option(help="Records that come in, as in 20000 /s")] = None,
     state: Annotated[str | None, typer.Option(help="Keyed state of the job, as in 40 GB")] = None,
-    change: Annotated[str | None, typer.Option(help="What of it changes between two checkpoints, as in 50 MB")] = None,
-    taskmanagers: Annotated[str | None, typer.Option(help="TaskManagers x slots of each, as in 6x4")] = None,
-    interval: Annotated[str | None, typer.Option(help="Time between two checkpoints, as in 60 s")] = None,
+    change: Annotated[
+        str | None, typer.Option(help="flink: what of it changes between two checkpoints, as in 50 MB")
+    ] = None,
+    taskmanagers: Annotated[str | None, typer.Option(help="flink: TaskManagers x slots of each, as in 6x4")] = None,
+    interval: Annotated[str | None, typer.Option(help="flink: time between two checkpoints, as in 60 s")] = None,
+    record: Annotated[str | None, typer.Option(help="kafka-streams: size of a record in it, as in 250 B")] = None,
+    instances: Annotated[
+        str | None, typer.Option(help="kafka-streams: instances x stream threads of each, as in 3x4")
+    ] = None,
+    partitions: Annotated[int | None, typer.Option(help="kafka-streams: partitions of the input topic")] = None,
+    standbys: Annotated[int | None, typer.Option(help="kafka-streams: standby replicas; not asked, 0")] = None,
     busy: Annotated[float, typer.Option(help="Share of the time that tasks are busy; not asked")] = 0.5,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file")] = False,
 ) -> None:
-    """Write a scenario to begin with: what happens when a TaskManager of my job dies?
+    """Write a scenario to begin with: what happens when a TaskManager, or an instance, of my job dies?
 
     Questions are asked for what no option says, on a terminal; elsewhere the answers in brackets are taken.
     """
-    if engine != "flink":
+    of_flink = {"--change": change, "--taskmanagers": taskmanagers, "--interval": interval}
+    of_kafka = {"--record": record, "--instances": instances, "--partitions": partitions, "--standbys": standbys}
+    if engine not in ("flink", "kafka-streams"):
         simulated = engine in ENGINE_TABLES
         hint = (
             f"holdfast library {engine}-recovery prints a scenario to begin with"
             if simulated
             else "holdfast init flink"
         )
-        raise InputError.at("ENGINE", engine, "has no questions yet: flink has", hint)
+        raise InputError.at("ENGINE", engine, "has no questions yet: flink and kafka-streams have", hint)
+    foreign = of_kafka if engine == "flink" else of_flink
+    raise_if_any([InputFault(key, value, f"is not of {engine}") for key, value in foreign.items() if value is not None])
+    out = Path(f"{engine}-job.toml") if out is None else out
     refuse_suffix(out, (".toml",))
     refuse_unwritable(out, force=force, option="--out")
-    rate, state = _answer(rate, "Records that come in", "20000 /s"), _answer(state, "Keyed state of the job", "40 GB")
-    job = _job(
-        rate,
-        busy,
-        state,
-        _answer(change, "What of it changes between two checkpoints", _usual_change(state)),
-        _answer(taskmanagers, "TaskManagers x slots of each", "6x4"),
-        _answer(interval, "Time between two checkpoints", "60 s"),
-    )
-    text = scenario_text(job)
+    job: FlinkJob | KafkaStreamsJob
+    if engine == "flink":
+        rate, state = (
+            _answer(rate, "Records that come in", "20000 /s"),
+            _answer(state, "Keyed state of the job", "40 GB"),
+        )
+        job = _flink_job(
+            rate,
+            busy,
+            state,
+            _answer(change, "What of it changes between two checkpoints", _usual_change(state)),
+            _answer(taskmanagers, "TaskManagers x slots of each", "6x4"),
+            _answer(interval, "Time between two checkpoints", "60 s"),
+        )
+    else:
+        job = _kafka_streams_job(
+            _answer(rate, "Records that come in", "20000 /s"),
+            busy,
+            _answer(state, "State of the application", "40 GB"),
+            _answer(record, "Size of a record in it", "250 B"),
+            _answer(instances, "Instances x stream threads of each", "3x4"),
+            _answer(None if partitions is None else str(partitions), "Partitions of the input topic", "24"),
+            standbys or 0,
+        )
+    text = job.text
     scenario_from(tomllib.loads(text))
     write_text(out, text, force=force)
     stands = f"; one simulated record stands for {display.count(job.scale)}" if job.scale > 1 else ""
@@ -79,38 +107,84 @@ def _usual_change(state: str) -> str:
         return _CHANGE
 
 
-def _job(rate: str, busy: float, state: str, change: str, taskmanagers: str, interval: str) -> FlinkJob:
-    """Return the job; raises InputError with all faults at once."""
-    faults: list[InputFault] = []
+class _Answers:
+    """Reads answers, and remembers the faults of all."""
 
-    def quantity(option: str, text: str, dimension: str) -> float:
+    def __init__(self) -> None:
+        self.faults: list[InputFault] = []
+
+    def quantity(self, option: str, text: str, dimension: str) -> float:
+        """Return a quantity of more than zero."""
         try:
             found = parse(text, dimension)
         except UnitError as error:
-            faults.append(InputFault(option, text, error.rule, error.hint))
+            self.faults.append(InputFault(option, text, error.rule, error.hint))
             return 1.0
         if found <= 0:
-            faults.append(InputFault(option, text, "must be more than zero"))
+            self.faults.append(InputFault(option, text, "must be more than zero"))
         return found
 
-    if not 0 < busy < 1:
-        faults.append(InputFault("--busy", busy, "must be a number between 0 and 1", "--busy 0.5"))
-    hosts, slots = _counts(taskmanagers)
-    if not 0 < hosts * slots <= _MOST_TASKS:
-        rule = f"must be two whole numbers with an x between them, {_MOST_TASKS:,} slots at most"
-        faults.append(InputFault("--taskmanagers", taskmanagers, rule, "--taskmanagers 6x4"))
+    def share(self, option: str, value: float) -> float:
+        """Return a number between 0 and 1."""
+        if not 0 < value < 1:
+            self.faults.append(InputFault(option, value, "must be a number between 0 and 1", f"{option} 0.5"))
+        return value
+
+    def pair(self, option: str, text: str, example: str, what: str) -> tuple[int, int]:
+        """Return the numbers on both sides of an x."""
+        one, other = _counts(text)
+        if not 0 < one * other <= _MOST_TASKS:
+            rule = f"must be two whole numbers with an x between them, {_MOST_TASKS:,} {what} at most"
+            self.faults.append(InputFault(option, text, rule, f"{option} {example}"))
+        return one, other
+
+    def count(self, option: str, text: str, least: int, most: int) -> int:
+        """Return a whole number."""
+        digits = text.strip()
+        found = int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 6 else -1
+        if not least <= found <= most:
+            self.faults.append(InputFault(option, text, f"must be a whole number from {least} to {most:,}"))
+        return found
+
+
+def _flink_job(rate: str, busy: float, state: str, change: str, taskmanagers: str, interval: str) -> FlinkJob:
+    """Return the job; raises InputError with all faults at once."""
+    read = _Answers()
+    read.share("--busy", busy)
+    hosts, slots = read.pair("--taskmanagers", taskmanagers, "6x4", "slots")
     job = FlinkJob(
-        rate_per_s=quantity("--rate", rate, "1/s"),
+        rate_per_s=read.quantity("--rate", rate, "1/s"),
         busy=busy,
-        state_bytes=quantity("--state", state, "B"),
-        change_bytes=quantity("--change", change, "B"),
+        state_bytes=read.quantity("--state", state, "B"),
+        change_bytes=read.quantity("--change", change, "B"),
         taskmanagers=hosts,
         slots=slots,
-        interval_s=quantity("--interval", interval, "s"),
+        interval_s=read.quantity("--interval", interval, "s"),
     )
-    if not faults and job.change_bytes > job.state_bytes:
-        faults.append(InputFault("--change", change, f"must be no more than the state, {state}"))
-    raise_if_any(faults)
+    if not read.faults and job.change_bytes > job.state_bytes:
+        read.faults.append(InputFault("--change", change, f"must be no more than the state, {state}"))
+    raise_if_any(read.faults)
+    return job
+
+
+def _kafka_streams_job(
+    rate: str, busy: float, state: str, record: str, instances: str, partitions: str, standbys: int
+) -> KafkaStreamsJob:
+    """Return the job; raises InputError with all faults at once."""
+    read = _Answers()
+    read.share("--busy", busy)
+    hosts, threads = read.pair("--instances", instances, "3x4", "threads")
+    job = KafkaStreamsJob(
+        rate_per_s=read.quantity("--rate", rate, "1/s"),
+        busy=busy,
+        state_bytes=read.quantity("--state", state, "B"),
+        record_bytes=read.quantity("--record", record, "B"),
+        instances=hosts,
+        threads=threads,
+        partitions=read.count("--partitions", partitions, 1, _MOST_TASKS),
+        standbys=read.count("--standbys", str(standbys), 0, 100),
+    )
+    raise_if_any(read.faults)
     return job
 
 

@@ -10,13 +10,15 @@ class EngineDefault(NamedTuple):
     """A value of a key of a scenario that its file does not say.
 
     `path`: dotted; `*` stands for each entry of a table. `value`: as a file has it. `option`: what the engine calls it.
-    `source`: where the value is from.
+    `source`: where the value is from. `when`: it holds only beside this value of another key, (path, value), which has
+    a default itself.
     """
 
     path: str
     value: Any
     option: str
     source: str
+    when: tuple[str, Any] | None = None
 
 
 class Milestone(NamedTuple):

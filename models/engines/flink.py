@@ -15,6 +15,7 @@ from models.engines.restart_strategies import UNLIMITED
 Version = Literal["1.18", "1.19", "1.20", "2.0", "2.1", "2.2", "2.3"]
 LATEST: Version = "2.3"
 TITLE = "Apache Flink"
+SHORT = "Flink"
 
 _MEASURED = "measured, Flink 2.3"
 
@@ -116,7 +117,7 @@ BEHAVIOURS = (
         Status.MODELLED,
         "Broken connections, refused heartbeats and the heartbeat time-out, whichever is first. All hosts have the "
         "same phase of heartbeats, and a TaskManager that comes back counts as registered at once.",
-        ("detector.heartbeat", "detector.timeout", "detector.failed_calls", "detector.connection"),
+        ("detector.heartbeat", "detector.timeout", "detector.failed_calls", "detector.connection", "detector.returns"),
     ),
     Behaviour(
         "Restart strategies",

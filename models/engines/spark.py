@@ -14,6 +14,7 @@ from models.engines.behaviours import Behaviour, EngineDefault, Milestone, Statu
 Version = Literal["3.5", "4.0", "4.1", "4.2", "4.3"]
 LATEST: Version = "4.3"
 TITLE = "Apache Spark"
+SHORT = "Spark"
 
 _MEASURED = "measured, Spark 4.3"
 
@@ -76,7 +77,7 @@ BEHAVIOURS = (
         Status.SIMPLIFIED,
         "Broken connections at once, else the time-out, which is checked all the time and not each minute. "
         "spark.task.maxFailures is absent.",
-        ("detector.heartbeat", "detector.timeout", "detector.connection"),
+        ("detector.heartbeat", "detector.timeout", "detector.connection", "detector.returns"),
     ),
     Behaviour(
         "Loss of an executor",

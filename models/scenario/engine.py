@@ -9,14 +9,16 @@ from typing import Any, Literal, get_args
 from pydantic import BaseModel, Field, ValidationError, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
-from models.engines import flink, spark
+from models.engines import flink, kafka_streams, spark
 from models.engines.behaviours import Behaviour, EngineDefault, Milestone
 from models.scenario.file_keys import entry_of, fields_of, models_in
 from models.schema_types import Description
 
 _SAYS_NOTHING = {"method": "round-robin"}  # of `placement`: there is no other
-_LATER = ("kafka-streams", "storm")
-ENGINE_TABLES: Mapping[str, ModuleType] = MappingProxyType({"flink": flink, "spark": spark})
+_LATER = ("storm",)
+ENGINE_TABLES: Mapping[str, ModuleType] = MappingProxyType(
+    {"flink": flink, "spark": spark, "kafka-streams": kafka_streams}
+)
 
 
 def versions_of(name: str) -> tuple[str, ...]:
@@ -31,9 +33,11 @@ def _latest(name: str | None) -> Any:
 class Engine(Description):
     """An engine and its version; its name alone means the newest version that is known."""
 
-    name: Literal["flink", "spark"]
+    name: Literal["flink", "spark", "kafka-streams"]
     """Engine."""
-    version: flink.Version | spark.Version = Field(default_factory=lambda data: _latest(data.get("name")))
+    version: flink.Version | spark.Version | kafka_streams.Version = Field(
+        default_factory=lambda data: _latest(data.get("name"))
+    )
     """Version whose values hold where the file says nothing; without it the newest that is known."""
 
     @field_validator("version", mode="before")
@@ -50,6 +54,11 @@ class Engine(Description):
     def title(self) -> str:
         """Return the name that people know."""
         return f"{ENGINE_TABLES[self.name].TITLE} {self.version}"
+
+    @property
+    def short(self) -> str:
+        """Return its name in a sentence."""
+        return str(ENGINE_TABLES[self.name].SHORT)
 
     @property
     def defaults(self) -> tuple[EngineDefault, ...]:
@@ -81,11 +90,12 @@ def as_engine(value: object) -> object:
     if not isinstance(table, (Mapping, Engine)) or (isinstance(table, Mapping) and "name" not in table):
         hint = f'as in engine = "{next(iter(ENGINE_TABLES))}"'
         raise PydanticCustomError("range", "{rule}", {"rule": "must be a name, or a table with one", "hint": hint})
-    named = table.get("name") if isinstance(table, Mapping) else None
+    named, names = table.get("name") if isinstance(table, Mapping) else None, [*ENGINE_TABLES]
     if isinstance(named, str) and named not in (*ENGINE_TABLES, *_LATER):
-        raise PydanticCustomError("range", "{rule}", {"rule": f"must be {' or '.join(ENGINE_TABLES)}", "hint": ""})
+        rule = f"must be {', '.join(names[:-1])} or {names[-1]}"
+        raise PydanticCustomError("range", "{rule}", {"rule": rule, "hint": ""})
     if isinstance(table, Mapping) and named in _LATER:
-        rule = f"{named} is not simulated yet: {' and '.join(ENGINE_TABLES)} are"
+        rule = f"{named} is not simulated yet: {', '.join(names[:-1])} and {names[-1]} are"
         hint = "leave the key out for a generic system whose behaviours are keys of their own"
         raise PydanticCustomError("range", "{rule}", {"rule": rule, "hint": hint})
     if isinstance(table, Mapping) and isinstance(table.get("version"), (int, float)):
@@ -122,10 +132,17 @@ def with_defaults(
         return raw, frozenset()
     found, filled = raw, set[str]()
     for default in engine.defaults:
+        if places is None and not applies(default, found):
+            continue
         path = default.path if places is None else places.get(default.path)
         if path is not None:
             found = _completed(found, path.split("."), default.value, model, "", filled)
     return found, frozenset(filled)
+
+
+def applies(default: EngineDefault, tables: Mapping[str, Any]) -> bool:
+    """Return whether a default holds beside what tables say, whose own defaults are filled in."""
+    return default.when is None or all(one == default.when[1] for one in values_at(tables, default.when[0]))
 
 
 def _completed(table: Any, path: list[str], value: Any, model: Any, here: str, filled: set[str]) -> Any:

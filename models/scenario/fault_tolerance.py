@@ -261,6 +261,25 @@ class MicroBatches(Description):
     """Time added to `plan` of the first batch after a restart of the driver, whose code is cold; without it none."""
 
 
+class Changelog(Description):
+    """How the changes of states are kept, and copies of the states, as in Kafka Streams.
+
+    Each key group or task of an operator commits on its own every `fault_tolerance.interval`: what has changed goes to
+    its changelog, in the remote store. It is restored by threads beside the tasks of its host, as many as the host has
+    cores, which share what is to be read evenly, each at the speed `deserialise` of the operator.
+    """
+
+    standbys: Annotated[int, Field(strict=True, ge=0, le=100)] = 0
+    """Other hosts that keep a copy of each state, up to its last commit: one of them takes what is lost, at once if its
+    copy is complete. A copy that is gone is made anew elsewhere, from the changelog, while nothing is restored there.
+    """
+    uncompacted: float = Field(default=0.0, ge=0, le=1000, strict=True)
+    """What a changelog has beyond the state, as a share of it: changes that were overwritten, and are still there."""
+    visible: Literal["delivered", "committed"] = "delivered"
+    """When sinks take outputs: `delivered`: as they arrive; `committed`: once the tasks that have sent them have
+    committed, as readers of transactions do."""
+
+
 class FaultTolerance(Description):
     """Checkpoints with upstream backup, acks that trim it, an acker, or another method that the schema knows."""
 
@@ -270,6 +289,7 @@ class FaultTolerance(Description):
         "synchronous-checkpoints",
         "region-restart",
         "micro-batch",
+        "changelog",
         "state-management",
         "elastic-upstream-backup",
         "acker",
@@ -281,14 +301,17 @@ class FaultTolerance(Description):
     `state-management`: lost key groups are divided among the hosts; `synchronous-checkpoints`: the whole job is rolled
     back; `region-restart`: as in Flink, all tasks that are connected to a lost one are, and as many start again;
     `micro-batch`: as in Spark, what has arrived is processed as a batch, and each batch ends with a checkpoint;
-    `elastic-upstream-backup`: as `state-management`, with acks that trim; `upstream-backup`: without checkpoints,
-    upstream sends the last time again; `source-backup`: the sources do, and all in between is started anew;
-    `active-replication`: without checkpoints, all between sources and sinks is processed on a second host, too;
-    `acker`: sources emit again what was not processed."""
+    `changelog`: as in Kafka Streams, lost key groups go where a copy of their state is, or are divided among the hosts,
+    which read their changelogs; `elastic-upstream-backup`: as `state-management`, with acks that trim;
+    `upstream-backup`: without checkpoints, upstream sends the last time again; `source-backup`: the sources do, and all
+    in between is started anew; `active-replication`: without checkpoints, all between sources and sinks is processed on
+    a second host, too; `acker`: sources emit again what was not processed."""
     acker: Acker | None = None
     """How roots are followed and fail, with the method `acker`; without it as in the defaults."""
     micro_batches: MicroBatches | None = None
     """How batches run, with the method `micro-batch`; without it as in the defaults."""
+    changelog: Changelog | None = None
+    """What is kept of states, and where, with the method `changelog`; without it as in the defaults."""
     history: History | None = None
     """What is kept with the methods `upstream-backup` and `source-backup`; without it as in the defaults."""
     snapshots: Snapshots = Snapshots()
@@ -335,8 +358,8 @@ class FaultTolerance(Description):
     @property
     def takes_checkpoints(self) -> bool:
         """Return whether tasks take periodic checkpoints."""
-        methods = ("checkpoint", "synchronous-checkpoints", "region-restart", "micro-batch", "state-management")
-        return self.method in methods or self.trims_by_acks
+        own = ("checkpoint", "synchronous-checkpoints", "region-restart", "micro-batch", "changelog")
+        return self.method in (*own, "state-management") or self.trims_by_acks
 
     @property
     def rolls_back(self) -> bool:
@@ -359,6 +382,11 @@ class FaultTolerance(Description):
         return (self.micro_batches or MicroBatches()) if self.method == "micro-batch" else None
 
     @property
+    def changelogs(self) -> Changelog | None:
+        """Return what is kept of states, and where, or None with another method."""
+        return (self.changelog or Changelog()) if self.method == "changelog" else None
+
+    @property
     def completes_checkpoints(self) -> bool:
         """Return whether checkpoints count once all of a round are stored: with barriers, or at the end of a batch."""
         return self.job_checkpoints is not None or self.batches is not None
@@ -376,7 +404,8 @@ class FaultTolerance(Description):
     @property
     def divides_groups(self) -> bool:
         """Return whether lost key groups are divided among the live hosts, whoever holds their checkpoints."""
-        return self.method in ("state-management", "elastic-upstream-backup") or self.kept_history is not None
+        dividing = ("state-management", "elastic-upstream-backup", "changelog")
+        return self.method in dividing or self.kept_history is not None
 
     @property
     def kept_history(self) -> History | None:
@@ -453,6 +482,10 @@ class Detector(Description):
     connection_s: Seconds | None = Field(default=None, alias="connection")
     """Time after which tasks notice broken connections: then the failure is detected, and what is lost with it ends.
     The host still counts until its time-out or `failed_calls`. Without it the failure is not detected before that."""
+
+    returns: Literal["noticed", "unnoticed"] = "noticed"
+    """What a host that comes back before its failure is detected gives away. `noticed`: the failure, at once;
+    `unnoticed`: nothing, as it is a new member of its group, which waits until the old one counts as dead."""
 
     def patience_s(self, silent: bool) -> float:
         """Return the time from the last heartbeat of a host to when it counts as dead [s]."""

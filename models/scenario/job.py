@@ -121,7 +121,8 @@ class Operator(Description):
     """Number of key groups; without it one for each task."""
     key_hash: KeyHash = "crc32"
     """Hash by which a key finds its key group: of its decimal digits (`crc32`), or as Flink does for an `Integer` or
-    `Long` (`flink-number`) or for a `String` of the digits (`flink-string`)."""
+    `Long` (`flink-number`) or for a `String` of the digits (`flink-string`), or as Kafka's partitioner does for that
+    string (`kafka-string`)."""
     key_group_assignment: Literal["round-robin", "ranges"] = "round-robin"
     """Which task has which key groups: key group j on task j mod n, or as many as fit behind each other on one task
     after the other, as in Flink."""

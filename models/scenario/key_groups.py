@@ -1,14 +1,16 @@
 """Key groups: a key finds its own by a hash that all planes, plans and profiles compute alike.
 
 Keys of a workload are numbers from 0 on. `crc32` hashes their decimal digits; the hashes of Flink are those of
-`KeyGroupRangeAssignment` for a key that is a number or a string of the same digits in Java.
+`KeyGroupRangeAssignment` for a key that is a number or a string of the same digits in Java, and that of Kafka is the
+one of `BuiltInPartitioner` for the string.
 """
 
 from __future__ import annotations
 
 import functools
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Literal
 
 import numpy as np
@@ -17,7 +19,7 @@ import numpy.typing as npt
 from models.errors import InputError
 from models.scenario.workload import UniformKeys, ZipfKeys
 
-KeyHash = Literal["crc32", "flink-number", "flink-string"]
+KeyHash = Literal["crc32", "flink-number", "flink-string", "kafka-string"]
 
 PLAIN, SALTED = "crc32", "crc32-splitmix64"
 HASHES = (PLAIN, SALTED)  # of one copy of a trace, of several with a salt each
@@ -71,7 +73,8 @@ def _mixed(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 def groups_of_keys(count: int, groups: int, key_hash: KeyHash = "crc32") -> np.ndarray:
     """Return the groups (count,) of keys 0 .. count - 1; read-only.
 
-    `crc32`: `crc32_group(str(key), groups)`. With a hash of Flink, `groups` is its maximum parallelism.
+    `crc32`: `crc32_group(str(key), groups)`. With a hash of Flink, `groups` is its maximum parallelism, with that
+    of Kafka the partitions of the topic.
 
     Raises InputError for fewer than one group. Results are cached, for tasks and estimates ask for the same ones.
 
@@ -87,6 +90,8 @@ def groups_of_keys(count: int, groups: int, key_hash: KeyHash = "crc32") -> np.n
     elif key_hash == "flink-number":
         keys = np.arange(count, dtype=np.uint64)  # `Long.hashCode`; that of an `Integer` is the number
         found = _murmur((keys ^ (keys >> np.uint64(32))).astype(np.uint32)) % groups
+    elif key_hash == "kafka-string":
+        found = (_kafka_hashes(count) & np.uint32(0x7FFFFFFF)).astype(np.int64) % groups
     else:
         found = _murmur(_java_hashes(count)) % groups
     found.setflags(write=False)
@@ -108,6 +113,31 @@ def _java_hashes(count: int) -> npt.NDArray[np.uint32]:
     for keys, characters in _decimals(count):
         found[keys] = found[keys] * np.uint32(31) + characters
     return found
+
+
+def _kafka_hashes(count: int) -> npt.NDArray[np.uint32]:
+    """Return MurmurHash2 (count,), as Kafka seeds it, of the UTF-8 bytes of keys 0 .. count - 1 in decimal."""
+    found = np.empty(count, np.uint32)
+    for (start, stop), places in groupby(_decimals(count), lambda one: (one[0].start, one[0].stop)):
+        characters = [character for _, character in places]
+        whole, factor = len(characters) // 4 * 4, np.uint32(0x5BD1E995)
+        hashed = np.full(stop - start, 0x9747B28C ^ len(characters), np.uint32)
+        for at in range(0, whole, 4):
+            word = _little_endian(characters[at : at + 4]) * factor
+            hashed = hashed * factor ^ (word ^ (word >> np.uint32(24))) * factor
+        if characters[whole:]:
+            hashed = (hashed ^ _little_endian(characters[whole:])) * factor
+        hashed = (hashed ^ (hashed >> np.uint32(13))) * factor
+        found[start:stop] = hashed ^ (hashed >> np.uint32(15))
+    return found
+
+
+def _little_endian(characters: Sequence[npt.NDArray[np.uint32]]) -> npt.NDArray[np.uint32]:
+    """Return the words (n,) of four bytes each, or fewer, of which the first is the lowest."""
+    words = np.zeros_like(characters[0])
+    for place, character in enumerate(characters):
+        words |= character << np.uint32(8 * place)
+    return words
 
 
 def _decimals(count: int) -> Iterator[tuple[slice, npt.NDArray[np.uint32]]]:

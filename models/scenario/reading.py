@@ -21,9 +21,10 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from models import units
+from models.engines.behaviours import EngineDefault
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.scenario.description import FORMAT
-from models.scenario.engine import ENGINE_TABLES, Engine, values_at, with_defaults, without
+from models.scenario.engine import ENGINE_TABLES, Engine, applies, values_at, with_defaults, without
 from models.scenario.fault_tolerance import PlanFile
 from models.scenario.file_keys import children_at, dimension_of, entry_of, fields_of, is_free_map, tag_of_model
 from models.scenario.scenario import Scenario
@@ -70,11 +71,12 @@ def _said(scenario: Scenario, paths: set[str]) -> Iterator[str]:
     return (path for path in sorted(paths - scenario._by_engine) if says(scenario, path.split(".")))
 
 
-def engine_values(scenario: Scenario) -> frozenset[str]:
-    """Return the paths whose values are those of the scenario's engine, wherever they stand in the file."""
+def engine_values(scenario: Scenario) -> list[tuple[EngineDefault, bool]]:
+    """Return what the scenario's engine brings, and whether its values hold, wherever they stand in the file."""
     defaults = () if scenario.engine is None else scenario.engine.defaults
     made = _table(scenario, keep=[one.path for one in defaults])
-    return frozenset(one.path for one in defaults if all(value == one.value for value in values_at(made, one.path)))
+    brought = [one for one in defaults if applies(one, made)]
+    return [(one, all(value == one.value for value in values_at(made, one.path))) for one in brought]
 
 
 def _table(model: BaseModel, keep: Collection[str] = ()) -> dict[str, Any]:

@@ -94,6 +94,16 @@ def due_offsets_ns(scenario: Scenario, partitions: int) -> list[int]:
     return [k * interval_ns // partitions if scenario.fault_tolerance.staggered else 0 for k in range(partitions)]
 
 
+def flush_ns(scenario: Scenario) -> int:
+    """Return how long before tasks commit to changelogs sinks confirm what they have [ns]: a hundredth of the interval.
+
+    So a commit covers outputs that have been delivered, and does not hold them: producers are flushed before it. At
+    least a confirmation has to arrive until then.
+    """
+    interval_ns = due_every_ns(scenario)
+    return min(max(interval_ns // 100, 2 * to_ns(scenario.network.latency_s) + 1), interval_ns // 2)
+
+
 def due_every_ns(scenario: Scenario) -> int:
     """Return the time between two checkpoints of a partition [ns]."""
     return max(1, to_ns(scenario.fault_tolerance.interval_s))

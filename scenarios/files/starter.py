@@ -1,4 +1,4 @@
-"""A scenario file to begin with, from a few facts about a job of Flink."""
+"""Scenario files to begin with, from a few facts about a job of Flink, or an application of Kafka Streams."""
 
 from __future__ import annotations
 
@@ -37,23 +37,62 @@ class FlinkJob:
     @property
     def scale(self) -> int:
         """Return for how many records one simulated record stands: 1, 2 or 5 times a power of ten."""
-        least = max(1.0, self.rate_per_s / _MOST_PER_S)
-        power = 10 ** math.floor(math.log10(least))
-        return int(next(step * power for step in (1, 2, 5, 10) if step * power >= least * (1 - 1e-9)))
+        return _scale(self.rate_per_s)
+
+    @property
+    def text(self) -> str:
+        """Return the text of a scenario in which a TaskManager of the job dies, with comments for whoever goes on."""
+        return _flink_text(self)
 
 
-def scenario_text(job: FlinkJob) -> str:
-    """Return the text of a scenario in which a TaskManager of the job dies, with comments for whoever goes on."""
+@dataclass(frozen=True)
+class KafkaStreamsJob:
+    """What is known of an application.
+
+    Rate [1/s], share of the time that threads are busy, state [B] and size of a record in it [B], instances and stream
+    threads of each, partitions of the input topic, standby replicas.
+    """
+
+    rate_per_s: float
+    busy: float
+    state_bytes: float
+    record_bytes: float
+    instances: int
+    threads: int
+    partitions: int
+    standbys: int
+
+    @property
+    def scale(self) -> int:
+        """Return for how many records one simulated record stands: 1, 2 or 5 times a power of ten."""
+        return _scale(self.rate_per_s)
+
+    @property
+    def text(self) -> str:
+        """Return the text of a scenario in which an instance is killed, with comments for whoever goes on."""
+        return _kafka_streams_text(self)
+
+
+def _scale(rate_per_s: float) -> int:
+    least = max(1.0, rate_per_s / _MOST_PER_S)
+    power = 10 ** math.floor(math.log10(least))
+    return int(next(step * power for step in (1, 2, 5, 10) if step * power >= least * (1 - 1e-9)))
+
+
+def _stands(scale: int) -> str:
+    """Return the line that says for how many records one stands; nothing if it is one."""
+    said = f"# One simulated record stands for {scale} of the job: rates are divided by it, service times multiplied.\n"
+    return said if scale > 1 else ""
+
+
+def _flink_text(job: FlinkJob) -> str:
     groups, scale = default_max_parallelism(job.parallelism), job.scale
     service_s = job.busy * job.parallelism / job.rate_per_s * scale
     change = job.change_bytes / (job.rate_per_s * job.interval_s) * scale
-    stands = (
-        f"# One simulated record stands for {scale} of the job: rates are divided by it, service times multiplied.\n"
-    )
     return f"""\
 # What happens when a TaskManager of this job dies? Written by `holdfast init flink`.
 # `holdfast show FILE --defaults` says what `engine = "flink"` brings, and where each value is from.
-{stands if scale > 1 else ""}format = 1
+{_stands(scale)}format = 1
 engine = "flink"
 duration = "{_MINUTES} min"
 replications = 4 # at other phases of heartbeats and checkpoints
@@ -97,6 +136,68 @@ kind = "host-failure"
 host = "taskmanager-0"
 at = "{_MINUTES // 2} min"
 delay = {{ distribution = "uniform", low = "0 s", high = "{units.show(job.interval_s, "s")}" }}
+"""
+
+
+_RECORDS_PER_S = 100_000  # that a thread restores; a value to begin with
+
+
+def _kafka_streams_text(job: KafkaStreamsJob) -> str:
+    threads, scale = min(job.instances * job.threads, job.partitions), job.scale
+    service_s = job.busy * threads / job.rate_per_s * scale
+    return f"""\
+# What happens when an instance of this application is killed? Written by `holdfast init kafka-streams`.
+# `holdfast show FILE --defaults` says what `engine = "kafka-streams"` brings, and where each value is from.
+{_stands(scale)}format = 1
+engine = "kafka-streams"
+duration = "{_MINUTES} min"
+replications = 4 # at other phases of heartbeats and commits
+
+[workload.input]
+rate = "{units.show(job.rate_per_s / scale, "1/s")}"
+keys = {{ distribution = "uniform", count = 100000 }}
+
+[operators.input] # the topic
+kind = "source"
+
+[operators.state]
+kind = "aggregate"
+inputs = {{ input = "key" }}
+parallelism = {threads} # stream threads
+key_groups = {job.partitions} # partitions of the topic: tasks, as Kafka Streams calls them
+key_hash = "kafka-string" # of Kafka's partitioner, for keys that are strings
+# Threads are busy for {job.busy:.0%} of the time.
+service = {{ distribution = "exponential", mean = "{_shown(service_s, "s")}" }}
+# Of one task, and what one record changes in it.
+state = {{ model = "fixed", bytes = "{_shown(job.state_bytes / job.partitions, "B")}", \
+change = "{_shown(job.record_bytes * scale, "B")}" }}
+# Of a thread that restores: {_RECORDS_PER_S:,} records a second. Measure yours: the metric restore-rate.
+deserialise = "{_shown(job.record_bytes * _RECORDS_PER_S, "B")}/s"
+
+[operators.output] # another topic
+kind = "sink"
+inputs = {{ state = "shuffle" }}
+
+[hosts.broker] # has the topics, and does not fail
+
+[hosts.app]
+count = {job.instances}
+cores = {job.threads} # num.stream.threads
+
+[placement]
+operators = {{ input = "broker", output = "broker" }}
+hosts = ["app"]
+
+[fault_tolerance]
+guarantee = "at-least-once" # with "exactly-once" tasks commit every 100 ms, and not every 30 s
+remote = "1 GB/s" # what brokers send to all who restore
+changelog = {{ standbys = {job.standbys} }} # num.standby.replicas
+
+[events.kill]
+kind = "host-failure"
+host = "app-0"
+at = "{_MINUTES // 2} min"
+delay = {{ distribution = "uniform", low = "0 s", high = "30 s" }}
 """
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from models.records.tables import Kernel
-from models.steady_state.checkpoint_traffic import due_every_ns, due_offsets_ns
+from models.steady_state.checkpoint_traffic import due_every_ns, due_offsets_ns, flush_ns
 from models.units import to_ns
 from sim.background_load import start_outside_load
 from sim.clock import Clock, Process
@@ -21,6 +21,7 @@ from sim.control.host_choice import HostChoice
 from sim.control.instances import CheckpointHosts, Instances, Outages
 from sim.control.job_scaling import JobScaling
 from sim.control.maintenance import Maintenance
+from sim.control.read_committed import ReadCommitted
 from sim.control.recoveries import Recoveries
 from sim.control.recovery import Recovery
 from sim.control.replicas import Replicas
@@ -79,6 +80,7 @@ class Control:
     checkpoint_source: CheckpointSource
     barriers: BarrierCheckpoints
     job_scaling: JobScaling | None
+    readers: ReadCommitted
 
     def __init__(self, plan: RunPlan, plane: PlaneFactory, clock: Clock | None = None) -> None:
         self.state = state = RunState(plan, clock or Clock())
@@ -116,6 +118,7 @@ class Control:
         self.job_scaling, method = None, self.recovery.method
         if self.barriers.rules is not None and isinstance(method, RegionRestart):
             self.job_scaling = JobScaling(state, method, self.crash, self.failures, self.barriers, self.recoveries)
+        self.readers = ReadCommitted(state, self.instances)
         self.coordinator.runtime.restarts = Restarts(
             state,
             self.instances,
@@ -154,11 +157,13 @@ class Control:
         """
         if self.managed:
             self.replicas.start()
+            self.recovery.method.start()
             self.failures.start()
             self.migrations.start()
             (self.job_scaling or self.rescaling).start()
             self.rebalancing.start()
             start_outside_load(self.state)
+            self.readers.start()
         tolerance = self.plan.scenario.fault_tolerance
         if tolerance.job_checkpoints is not None:
             self.barriers.start()
@@ -226,6 +231,7 @@ class Control:
     def stored(self, partition: int) -> None:
         self.coordinator.runtime.stored(partition)
         self.barriers.stored(partition)
+        self.readers.stored(partition)
         if self.crash.batches is not None:
             self.crash.batches.stored(partition)
 
@@ -242,7 +248,13 @@ class Control:
             for partition, index in enumerate(self.cluster.partition_operator)
             if scenario.fault_tolerance.due(operators[index].description) and self.cluster.is_owner(partition)
         ]
-        self.plane.start_checkpoints(partitions, due_offsets_ns(scenario, len(partitions)), due_every_ns(scenario))
+        every_ns, offsets_ns = due_every_ns(scenario), due_offsets_ns(scenario, len(partitions))
+        if scenario.fault_tolerance.changelogs is not None:
+            sinks = [operators[self.cluster.partition_operator[one]].is_sink for one in partitions]
+            flushed_ns = every_ns - flush_ns(scenario)
+            offsets_ns = [flushed_ns if sink else one for one, sink in zip(offsets_ns, sinks, strict=True)]
+        rounds = sorted(zip(offsets_ns, partitions, strict=True))  # planes take them in the order in which they are due
+        self.plane.start_checkpoints([one for _, one in rounds], [due_ns for due_ns, _ in rounds], every_ns)
         if trimming and isinstance(self.plane, TrimmingPlane):
             self.plane.start_slices(to_ns(trimming.slice_s))
             self.plane.start_trimming(to_ns(trimming.every_s))

@@ -72,6 +72,7 @@ class CrashCoordinator:
         # The host is dead before the plane drops what it had: nothing that ends there may start anything else.
         self.cluster.host_alive[host] = False
         self.recovery.copies.lost(host)
+        self.recovery.method.host_died(host)
         self.lose_what_is_there(host)
         return lost
 
@@ -142,6 +143,7 @@ class CrashCoordinator:
         """Recover what was lost with the host, which counts until `dead_ns`; `row` is that of the failure."""
         # From here on nothing is placed there and its checkpoints do not count: every choice below needs that.
         held = self.state.view.detected(host)
+        self.recovery.method.host_lost(host)
         # What a former owner on the host had sent may not have left. Its successor sends it before anything is called
         # off: the moves that are called off next have not completed, and send for themselves.
         for resend in self.host_died:
@@ -277,6 +279,7 @@ class CrashCoordinator:
             self.recovery.restore(entry)
         # 7. Last, groups without a replica ask for one: owners and hosts are known again.
         self.migrations.renew_replicas()
+        self.recovery.method.settled()
 
     def _is_lost(self, loss: LostPartition) -> bool:
         """Return True if the partition owns its group and is not live."""

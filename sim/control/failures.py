@@ -229,7 +229,8 @@ class Failures:
             connected = lost or self.crash.batches is not None
             noticed_s = self.scenario.detector.notices_s(silent) if connected else math.inf
             detect_at = dead_at if math.isinf(noticed_s) else min(dead_at, now + to_ns(noticed_s))
-            if back_at is not None and back_at <= dead_at:  # its return gives the failure away
+            gives_away = self.scenario.detector.returns == "noticed"
+            if gives_away and back_at is not None and back_at <= dead_at:  # its return gives the failure away
                 dead_at = back_at
             failure = _Failure(host, lost, now, row, dead_at)
             state.clock.process(self._after(failure, min(detect_at, dead_at), back_at))
@@ -249,7 +250,7 @@ class Failures:
         """Detect the failure and repair the host, whichever comes first; a host that comes back announces itself."""
         yield self.state.clock.sleep(detect_at)
         # Back before the time-out: until it is back, below, moves to it wait.
-        if back_at == self.state.clock.now_ns():
+        if back_at is not None and back_at <= self.state.clock.now_ns():
             self.state.view.returning.add(failure.host)
         self._detected(failure)
         yield from self._repair(failure.host, back_at, failure.row)
@@ -269,7 +270,7 @@ class Failures:
             return
         if back_at > clock.now_ns():
             yield clock.sleep(back_at)
-        self._back(host, row, back_at)
+        self._back(host, row, clock.now_ns())
 
     def _back(self, host: int, row: int, sent_after_ns: int) -> None:
         """Bring the host back, empty; the detector hears the heartbeats that it sends after an instant."""

@@ -109,7 +109,15 @@ class Recovery:
         if rate is None or size == 0 or operator.service_ns is None:
             self._installed(recovery)
             return
-        self.state.work(recovery.task, max(1, round(size * _NS / rate)), lambda: self._installed(recovery))
+        work_ns = max(1, round(size * _NS / rate))
+        if self.method.restores is None:
+            self.state.work(recovery.task, work_ns, lambda: self._installed(recovery))
+        else:
+            self.method.restores.begin(self.cluster.task_host[recovery.task], work_ns, lambda: self._read(recovery))
+
+    def _read(self, recovery: PartitionRecovery) -> None:
+        if self.recoveries.open.get(recovery.partition) is recovery:
+            self._installed(recovery)
 
     def _installed(self, recovery: PartitionRecovery) -> None:
         """Make the partition live: it sends what it still keeps, then goes on with what was held."""

@@ -188,6 +188,11 @@ def _sends_checkpoints(run: _Run, host: _Host) -> str | None:
     return _when(sends, f"checkpoints are taken, and the link of {host.name} has a bandwidth")
 
 
+def _reads_committed(_: _Run, plan: RunPlan) -> str | None:
+    rules = plan.scenario.fault_tolerance.changelogs
+    return _when(rules is not None and rules.visible == "committed", "sinks wait for commits")
+
+
 # -- the tables
 
 OF_RUN: tuple[Row[RunPlan], ...] = (
@@ -200,6 +205,7 @@ OF_RUN: tuple[Row[RunPlan], ...] = (
         lambda _, plan: _when(plan.scenario.fault_tolerance.batches is not None, "it runs in micro-batches"),
         (InstancePlane, ActionPlane),
     ),
+    Row(_reads_committed, (InstancePlane, ActionPlane)),
     # Events are failures of hosts, moves of key groups, and rescalings, which are moves.
     Row(_has_events, (InstancePlane, ActionPlane), at_times=True),
     Row(_hosts_may_fail, (InstancePlane, ActionPlane), at_times=True),

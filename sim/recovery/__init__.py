@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sim.recovery.active_replication import ActiveReplication
+from sim.recovery.changelog import RestoreFromChangelog
 from sim.recovery.checkpoint import RestoreFromCheckpoint
 from sim.recovery.elastic_upstream_backup import ElasticUpstreamBackup
 from sim.recovery.empty import StartEmpty
@@ -22,6 +23,7 @@ METHODS: Mapping[str, type[RecoveryMethod]] = {
     "synchronous-checkpoints": SynchronousCheckpoints,
     "region-restart": RegionRestart,
     "micro-batch": MicroBatch,
+    "changelog": RestoreFromChangelog,
     "state-management": StateManagement,
     "elastic-upstream-backup": ElasticUpstreamBackup,
     "upstream-backup": UpstreamBackup,

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from sim.control.cluster import LostPartition
 from sim.control.host_choice import Choice, HostChoice
 from sim.control.replicas import Replicas
+from sim.control.restores import Restores
 from sim.control.run_state import StateOn
 from sim.data_plane import InstancePlane
 
@@ -30,6 +31,19 @@ class RecoveryMethod(ABC):
 
     def __init__(self, state: StateOn[InstancePlane], hosts: HostChoice, replicas: Replicas) -> None:
         self.state, self.cluster, self.hosts, self.replicas = state, state.cluster, hosts, replicas
+        self.restores: Restores | None = None  # beside tasks; without it tasks restore their states themselves
+
+    def start(self) -> None:  # noqa: B027 - what most need not do, as the three below
+        """Begin with the run."""
+
+    def host_died(self, host: int) -> None:  # noqa: B027
+        """End what goes on at a host that is dead, which nobody knows."""
+
+    def host_lost(self, host: int) -> None:  # noqa: B027
+        """Forget what a host had whose failure is detected, before anything is assigned."""
+
+    def settled(self) -> None:  # noqa: B027
+        """Go on after all that is lost has got a host, or a host is back."""
 
     def rolled_back(self, losses: Sequence[LostPartition]) -> Sequence[int]:
         """Return the live tasks that are killed, and whose partitions are lost as well, when these are."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import cli
-from models.engines import flink, spark
+from models.engines import flink, kafka_streams, spark
 from models.engines.behaviours import Status
 
 SHORT = ["--set", "duration=70 s", "--set", "events.kill.at=30 s", "--set", "workload.clicks.rate=50 /s"]
@@ -75,6 +75,25 @@ def test_a_run_says_what_is_down_at_its_end_and_why(tmp_path: Path, capsys: pyte
     said = " ".join(capsys.readouterr().out.split())
     assert "Down at the end of the run: counts[2] and" in said or "Down at the end of the run: clicks[" in said
     assert "not all tasks of its region have a slot." in said
+
+
+def test_a_run_of_kafka_streams_has_its_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    short = ["--set", "duration=100 s", "--set", "events.kill.at=12 s", "--set", "workload.clicks.rate=50 /s"]
+    short += ["--set", "events.kill.delay.mean=1 ms", "--set", "replications=2"]
+    assert code(["run", "kafka-streams-recovery", *short, "--out", str(tmp_path / "run")]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "Modelled on Kafka Streams 4.3" in out
+    assert "in the words of Kafka Streams" in out
+    assert all(one.word in out for one in kafka_streams.MILESTONES)
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))
+    assert [one["name"] for one in summary["engine"]["behaviours"]] == [one.name for one in kafka_streams.BEHAVIOURS]
+    assert code(["show", "kafka-streams-recovery", "--defaults", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["defaults"]
+    # What goes with the other guarantee is left out.
+    assert [one["value"] for one in found if one["path"] == "fault_tolerance.interval"] == ["30 s"]
+    assert [one["value"] for one in found if one["path"] == "fault_tolerance.changelog.visible"] == ["delivered"]
+    assert code(["show", "kafka-streams-recovery", "--defaults"]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
 
 
 def test_without_an_engine_there_is_nothing_to_show(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""`holdfast init flink`: a scenario file from a few answers."""
+"""`holdfast init`: a scenario file from a few answers."""
 
 from __future__ import annotations
 
@@ -89,6 +89,27 @@ def test_questions_are_asked_on_a_terminal_for_what_no_option_says(
     assert made.operators["state"].parallelism == 2
 
 
+def test_the_file_says_the_application(tmp_path: Path) -> None:
+    path, given = tmp_path / "job.toml", ("--rate", "1000 /s", "--state", "1.2 GB", "--record", "100 B", "--instances")
+    options = (*given, "2x3", "--partitions", "12", "--standbys", "1", "--busy", "0.25")
+    assert code("kafka-streams", "--out", str(path), *options) == 0
+    made = read_scenario(path).scenario
+    state = made.operators["state"]
+    assert made.engine is not None
+    assert made.engine.name == "kafka-streams"
+    assert (made.hosts["app"].count, made.hosts["app"].cores) == (2, 3)
+    assert (state.parallelism, state.key_groups) == (6, 12)
+    assert made.fault_tolerance.changelogs is not None
+    assert made.fault_tolerance.changelogs.standbys == 1
+    assert state.state is not None
+    assert state.state.model == "fixed"
+    assert (state.state.group_bytes, state.state.change_bytes) == (1e8, 200.0)  # a record stands for two
+    assert state.deserialise_bytes_per_s == 1e7
+    load = expected_load(made)
+    assert load.operators["state"].flow.rate_in.mean_per_s * 2 == 1000
+    assert load.operators["state"].utilisation.mean() == pytest.approx(0.25, rel=1e-3)
+
+
 def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "job.toml"
     path.write_text("mine", encoding="utf-8")
@@ -99,12 +120,27 @@ def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
-    "another engine": (("spark",), "ENGINE = spark: has no questions yet: flink has (holdfast library spark-recovery"),
-    "an unknown engine": (("flunk",), "ENGINE = flunk: has no questions yet: flink has (holdfast init flink)"),
+    "another engine": (
+        ("spark",),
+        "ENGINE = spark: has no questions yet: flink and kafka-streams have (holdfast library spark-recovery",
+    ),
+    "an unknown engine": (
+        ("flunk",),
+        "ENGINE = flunk: has no questions yet: flink and kafka-streams have (holdfast init flink)",
+    ),
     "more change than state": (
         ("flink", "--state", "1 GB", "--change", "2 GB"),
         "--change = 2 GB: must be no more than the state, 1 GB",
     ),
+    "an option of the other engine": (("flink", "--standbys", "1"), "--standbys = 1: is not of flink"),
+    "an option of Flink": (("kafka-streams", "--interval", "1 s"), "--interval = 1 s: is not of kafka-streams"),
+    "no partition": (
+        ("kafka-streams", "--partitions", "0"),
+        "--partitions = 0: must be a whole number from 1 to 10,000",
+    ),
+    "no thread": (("kafka-streams", "--instances", "3x0"), "--instances = 3x0: must be two whole numbers"),
+    "negative standbys": (("kafka-streams", "--standbys", "-1"), "--standbys = -1: must be a whole number from 0"),
+    "a record without a size": (("kafka-streams", "--record", "0 B"), "--record = 0 B: must be more than zero"),
     "a rate without a unit": (("flink", "--rate", "5"), "--rate = 5: must be one number followed by one unit"),
     "no rate": (("flink", "--rate", "0 /s"), "--rate = 0 /s: must be more than zero"),
     "a share above one": (("flink", "--busy", "1.5"), "--busy = 1.5: must be a number between 0 and 1"),

@@ -178,7 +178,8 @@ def _detected_s(scenario: Scenario, failure: HostFailure) -> float:
     last = max(0.0, math.ceil(at_s / heartbeat_s) - 1) * heartbeat_s
     detected = max(at_s, last + scenario.detector.patience_s(failure.silent))
     detected = min(detected, at_s + scenario.detector.notices_s(failure.silent))
-    return detected if failure.repair_s is None else min(detected, at_s + failure.repair_s)
+    returns = failure.repair_s is not None and scenario.detector.returns == "noticed"
+    return min(detected, at_s + failure.repair_s) if returns and failure.repair_s is not None else detected
 
 
 def _of_failures(scenario: Scenario) -> Iterator[Advice]:

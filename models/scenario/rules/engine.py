@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from typing import NamedTuple
 
 from models import units
 from models.errors import NO_VALUE, InputFault
 from models.scenario.events import DriverFailure, Event, HostFailure, Rescale
+from models.scenario.job import Operator
+from models.scenario.rules import cluster
+from models.scenario.rules.dataflow import whole
 from models.scenario.runtime import AdaptiveScheduling, StateStore, Waves, Workers
 from models.scenario.scenario import Scenario
+from models.topology import layout
 from models.validation_messages import path_text
 
 
@@ -17,50 +22,105 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
     engine = scenario.engine
     if engine is None:
         return
-    short, is_spark = engine.name.capitalize(), engine.name == "spark"
+    words = _WORDS[engine.name]
     for name, event in scenario.events.items():
-        hint = _without(event, is_spark)
+        hint = _without(event, engine.name)
         if hint is not None:
             yield InputFault(
                 path_text(("events", name, "kind")), event.kind, f"is not simulated with {engine.title}", hint
             )
     if scenario.elasticity.policy != "none":
-        hint = "dynamic allocation is not" if is_spark else "the autoscaler is not; events rescale a job"
         rule = f"is not simulated with {engine.title}"
-        yield InputFault("elasticity.policy", scenario.elasticity.policy, rule, hint)
+        yield InputFault("elasticity.policy", scenario.elasticity.policy, rule, words.elasticity)
     for key, table, default in (
         ("waves", scenario.waves, Waves()),
         ("workers", scenario.workers, Workers()),
         ("state_store", scenario.state_store, StateStore()),
     ):
         if table != default:
-            yield InputFault(key, NO_VALUE, f"is of Storm, not of {short}", f"remove the table {key}")
+            yield InputFault(key, NO_VALUE, f"is of Storm, not of {engine.short}", f"remove the table {key}")
     if scenario.detector.errs:
-        rule = f"is not simulated with {short}, whose heartbeats are calls over TCP"
+        rule = f"is not simulated with {engine.short}, whose heartbeats are calls over TCP"
         yield InputFault("detector.loss", scenario.detector.loss, rule, "remove detector.loss and detector.delay")
     detector = scenario.detector
     if "detector" not in broken and detector.timeout_s < detector.heartbeat_s:
-        option = "spark.executor.heartbeatInterval" if is_spark else "heartbeat.interval"
-        rule = f"must be at least {option}, which is {units.show(detector.heartbeat_s, 's')}"
+        rule = f"must be at least {words.heartbeat}, which is {units.show(detector.heartbeat_s, 's')}"
         shown = units.show(detector.timeout_s, "s")
         yield InputFault("detector.timeout", shown, rule, "set detector.heartbeat as well")
-    if is_spark:
+    yield from _of_keys(scenario, engine.name)
+    if engine.name == "spark":
+        yield from _without_slots(scenario, "an executor of Spark has cores", "spark.executor.cores")
         yield from _of_executors(scenario)
+    elif engine.name == "kafka-streams":
+        yield from _without_slots(scenario, "an instance of Kafka Streams has threads", "num.stream.threads")
+        yield from _of_members(scenario)
+        yield from _of_topics(scenario, broken)
     if "fault_tolerance" not in broken:
-        yield from _of_batches(scenario) if is_spark else _of_checkpoints(scenario)
+        yield from {"flink": _of_checkpoints, "spark": _of_batches, "kafka-streams": _of_commits}[engine.name](scenario)
 
 
-def _without(event: Event, is_spark: bool) -> str | None:
+_HASHES = {"flink": ("crc32", "flink-number", "flink-string"), "kafka-streams": ("crc32", "kafka-string")}
+
+
+def _of_keys(scenario: Scenario, engine: str) -> Iterator[InputFault]:
+    """Yield hashes and assignments of key groups that are of another engine."""
+    allowed = _HASHES.get(engine, ("crc32",))
+    for name, operator in scenario.operators.items():
+        if operator.key_hash not in allowed:
+            where, rule = path_text(("operators", name, "key_hash")), "is the hash of another engine"
+            yield InputFault(where, operator.key_hash, rule, f"take one of {', '.join(allowed)}")
+        if operator.key_group_assignment == "ranges" and engine != "flink":
+            where = path_text(("operators", name, "key_group_assignment"))
+            yield InputFault(where, operator.key_group_assignment, "is of Flink", "leave it out")
+
+
+class _Words(NamedTuple):
+    """What an engine calls its heartbeats; what is not simulated of its elasticity, and of moves of key groups."""
+
+    heartbeat: str
+    elasticity: str
+    moves: str
+
+
+_WORDS = {
+    "flink": _Words(
+        "heartbeat.interval",
+        "the autoscaler is not; events rescale a job",
+        "Flink moves no key group by itself: `rescale` stops the job and starts it with other tasks",
+    ),
+    "spark": _Words(
+        "spark.executor.heartbeatInterval",
+        "dynamic allocation is not",
+        "the state partitions of a query stay as they are: leave `engine` out to move key groups",
+    ),
+    "kafka-streams": _Words(
+        "heartbeat.interval.ms",
+        "instances that come and go on purpose are not",
+        "warm-ups and probing rebalances are not simulated: leave `engine` out to move key groups",
+    ),
+}
+
+
+def _without(event: Event, engine: str) -> str | None:
     """Return a hint for an event that the engine does not have; None for one that it has."""
-    if isinstance(event, HostFailure) or (is_spark and isinstance(event, DriverFailure)):
+    own = {"flink": (HostFailure, Rescale), "spark": (HostFailure, DriverFailure)}
+    if isinstance(event, own.get(engine, HostFailure)):
         return None
-    if is_spark:
-        return "the state partitions of a query stay as they are: leave `engine` out to move key groups"
-    if isinstance(event, Rescale):
-        return None
-    if isinstance(event, DriverFailure):
+    if not isinstance(event, DriverFailure):
+        return _WORDS[engine].moves
+    if engine == "flink":
         return "Flink has a JobManager, whose failure is not simulated"
-    return "Flink moves no key group by itself: `rescale` stops the job and starts it with other tasks"
+    return "Kafka Streams has no driver: write host-failure"
+
+
+def _without_slots(scenario: Scenario, instead: str, option: str) -> Iterator[InputFault]:
+    """Yield slots, which only Flink has; cores are the `option` of the engine."""
+    for name, group in scenario.hosts.items():
+        if group.slots is not None:
+            where, rule = path_text(("hosts", name, "slots")), f"is of Flink: {instead}"
+            yield InputFault(where, group.slots, rule, f"write cores = {group.slots} ({option})")
+    if scenario.placement.slot_sharing:
+        yield InputFault("placement.slot_sharing", "true", f"is of Flink: {instead}", "remove it")
 
 
 # -- Flink
@@ -92,13 +152,7 @@ def _of_checkpoints(scenario: Scenario) -> Iterator[InputFault]:
 
 
 def _of_executors(scenario: Scenario) -> Iterator[InputFault]:
-    """Yield slots, which executors have not, and restart strategies, which nothing in Spark has."""
-    for name, group in scenario.hosts.items():
-        if group.slots is not None:
-            where, rule = path_text(("hosts", name, "slots")), "is of Flink: an executor of Spark has cores"
-            yield InputFault(where, group.slots, rule, f"write cores = {group.slots} (spark.executor.cores)")
-    if scenario.placement.slot_sharing:
-        yield InputFault("placement.slot_sharing", "true", "is of Flink: an executor of Spark has cores", "remove it")
+    """Yield restart strategies, which nothing in Spark has, and refused heartbeats."""
     strategy, detector = scenario.recovery.strategy, scenario.detector
     if strategy is not None:
         rule = "is of Flink: nothing in Spark starts a query again, but who supervises its driver"
@@ -127,3 +181,76 @@ def _of_batches(scenario: Scenario) -> Iterator[InputFault]:
         rule = "is not what Spark does: a task commits its state store before it ends"
         hint = 'write mode = "synchronous"'
         yield InputFault("fault_tolerance.snapshots.mode", tolerance.snapshots.mode, rule, hint)
+
+
+# -- Kafka Streams
+
+
+def _of_members(scenario: Scenario) -> Iterator[InputFault]:
+    """Yield restart strategies, and signs of a failure that a group does not see."""
+    strategy, detector = scenario.recovery.strategy, scenario.detector
+    if strategy is not None:
+        rule = "is of Flink: nothing in Kafka Streams starts an instance again, but who supervises it"
+        yield InputFault("recovery.strategy", strategy.kind, rule, "events.X.repair is when it is back")
+    for key, value in (("failed_calls", detector.failed_calls), ("connection", detector.connection_s)):
+        if value is not None:
+            rule = "is not of Kafka Streams: a group removes a member after session.timeout.ms, and not before"
+            yield InputFault(f"detector.{key}", value, rule, "remove it, and set detector.timeout")
+
+
+def _of_commits(scenario: Scenario) -> Iterator[InputFault]:
+    tolerance = scenario.fault_tolerance
+    if tolerance.method != "changelog":
+        rule = "is no method of Kafka Streams, which keeps its state in changelog topics"
+        yield InputFault("fault_tolerance.method", tolerance.method, rule, 'write method = "changelog"')
+    for key, value, instead in (
+        ("barriers", tolerance.barriers, "its tasks commit on their own"),
+        ("micro_batches", tolerance.micro_batches, "it processes record by record"),
+        ("replicas", tolerance.replicas or tolerance.replica_plan, "its standbys process nothing: changelog.standbys"),
+    ):
+        if value:
+            yield InputFault(f"fault_tolerance.{key}", NO_VALUE, f"is not of Kafka Streams: {instead}", "remove it")
+    if tolerance.snapshots.mode != "asynchronous":
+        rule = "is not what Kafka Streams does: its producer writes the changelog beside the thread"
+        yield InputFault(
+            "fault_tolerance.snapshots.mode", tolerance.snapshots.mode, rule, 'write mode = "asynchronous"'
+        )
+
+
+def _of_topics(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
+    """Yield topics beside tasks, brokers that fail, and more tasks of an operator than there are threads."""
+    read = all(whole(section, broken) for section in ("hosts", "operators", "placement", "events"))
+    if not read or next(cluster.faults(scenario, broken), None) is not None:
+        return
+    placed = layout.placement(scenario)
+    at = {name: [placed[task] for task in _tasks(name, one)] for name, one in scenario.operators.items()}
+    topics = [name for name, operator in scenario.operators.items() if operator.kind in ("source", "sink")]
+    working = {host for name, hosts in at.items() if name not in topics for host in hosts}
+    for name in topics:
+        beside = sorted(working & {*at[name]})
+        if beside:
+            rule = f"is on {beside[0]}, beside tasks: it is a topic, which is on brokers"
+            hint = f'as in hosts.broker = {{}} and placement.operators.{name} = "broker", others on placement.hosts'
+            yield InputFault(path_text(("operators", name)), NO_VALUE, rule, hint)
+    brokers = {host for name in topics for host in at[name]} - working
+    for name, event in scenario.events.items():
+        if isinstance(event, HostFailure) and event.host in brokers:
+            where = path_text(("events", name, "host"))
+            yield InputFault(where, event.host, "is a broker, which does not fail here", "let an instance fail")
+    groups = layout.host_group_names(scenario)
+    for group in dict.fromkeys(groups[host] for host in sorted(brokers)):
+        if scenario.hosts[group].failures is not None:
+            where = path_text(("hosts", group, "failures"))
+            yield InputFault(where, NO_VALUE, "is of brokers, which do not fail here", "remove it")
+    cores = {host: group.cores for host, group in layout.hosts(scenario).items()}
+    threads = sum(cores[host] for host in cores if host not in brokers)
+    for name, operator in scenario.operators.items():
+        if name not in topics and operator.parallelism > threads:
+            where = path_text(("operators", name, "parallelism"))
+            rule = f"is more than the threads of all instances, {threads}"
+            hint = "tasks of Kafka Streams are key_groups, the partitions of the input topic; threads are hosts.X.cores"
+            yield InputFault(where, operator.parallelism, rule, hint)
+
+
+def _tasks(name: str, operator: Operator) -> Iterator[str]:
+    return (layout.task_name(name, index) for index in range(operator.parallelism))

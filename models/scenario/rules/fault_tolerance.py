@@ -52,6 +52,7 @@ def _of_tolerance(scenario: Scenario, broken: Collection[str]) -> Iterator[Input
     if "waves" not in broken:
         yield from _of_waves(scenario)
     yield from _of_micro_batches(scenario)
+    yield from _of_changelog(scenario)
     yield from _of_maintenance(scenario, broken)
     yield from _of_barriers(scenario)
     yield from _of_commits(scenario)
@@ -123,7 +124,7 @@ def _of_pauses(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFau
 def _of_barriers(scenario: Scenario) -> Iterator[InputFault]:
     """Yield what barriers cannot be combined with, and a pause that is longer than the interval."""
     tolerance = scenario.fault_tolerance
-    if tolerance.barriers is None:
+    if tolerance.barriers is None or _says_so_itself(scenario):
         return
     where, by_engine = "fault_tolerance.barriers", scenario.engine is not None and scenario.engine.name == "flink"
     if tolerance.method != "region-restart":
@@ -220,6 +221,11 @@ def _of_concurrent(scenario: Scenario) -> Iterator[InputFault]:
         yield InputFault("fault_tolerance.barriers.concurrent", barriers.concurrent, rule, hint)
 
 
+def _says_so_itself(scenario: Scenario) -> bool:
+    """Return whether the engine of the scenario refuses what it does not have in its own words."""
+    return scenario.engine is not None and scenario.engine.name == "kafka-streams"
+
+
 _SHORTEST_TRIGGER_S = 0.001
 _BATCHES = 'write method = "micro-batch" in fault_tolerance'
 
@@ -230,7 +236,7 @@ def _of_micro_batches(scenario: Scenario) -> Iterator[InputFault]:
     if tolerance.batches is None:
         rule = f"needs the method micro-batch; fault_tolerance.method is {tolerance.method}"
         by_engine = scenario.engine is not None and scenario.engine.name == "spark"
-        if tolerance.micro_batches is not None and not by_engine:
+        if tolerance.micro_batches is not None and not by_engine and not _says_so_itself(scenario):
             yield InputFault("fault_tolerance.micro_batches", NO_VALUE, rule, _BATCHES)
         for name, event in scenario.events.items() if scenario.engine is None else ():
             if isinstance(event, DriverFailure):
@@ -252,6 +258,25 @@ def _of_micro_batches(scenario: Scenario) -> Iterator[InputFault]:
         rule = "cannot be had with micro-batches: one that was interrupted runs again"
         hint = "exactly-once and at-least-once can"
         yield InputFault("fault_tolerance.guarantee", tolerance.guarantee, rule, hint)
+
+
+_CHANGELOG = 'write method = "changelog" in fault_tolerance'
+
+
+def _of_changelog(scenario: Scenario) -> Iterator[InputFault]:
+    """Yield changelogs without the method, other places for them, and what is no guarantee of commits."""
+    tolerance, rules = scenario.fault_tolerance, scenario.fault_tolerance.changelogs
+    if rules is None:
+        if tolerance.changelog is not None:
+            rule = f"needs the method changelog; fault_tolerance.method is {tolerance.method}"
+            yield InputFault("fault_tolerance.changelog", NO_VALUE, rule, _CHANGELOG)
+        return
+    if tolerance.store != "remote":
+        rule = "is no place for changelogs, which are topics"
+        yield InputFault("fault_tolerance.store", tolerance.store, rule, 'write store = "remote"')
+    if tolerance.guarantee == "at-most-once":
+        rule = "cannot be had with changelogs: what came since the last commit is read again"
+        yield InputFault("fault_tolerance.guarantee", tolerance.guarantee, rule, "exactly-once and at-least-once can")
 
 
 _LEVELS = 2  # of acks, with which upstream waits for checkpoints

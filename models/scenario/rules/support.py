@@ -198,7 +198,7 @@ def _of_fault_tolerance(scenario: Scenario) -> list[tuple[str, object, str]]:
         found += _beside_trimming(scenario)
     if tolerance.method == "acker":
         found += _beside_acker(scenario)
-    if tolerance.method in ("region-restart", "micro-batch"):
+    if tolerance.method in ("region-restart", "micro-batch", "changelog"):
         found += _beside_restarts_of_tasks(scenario)
     if tolerance.batches is not None:
         found += _beside_micro_batches(scenario)

@@ -96,3 +96,46 @@ def test_ranges_are_those_of_flink(groups: int, tasks: int) -> None:
     )
     ranges = [range(-(-k * groups // tasks), ((k + 1) * groups - 1) // tasks + 1) for k in range(tasks)]
     assert [[g for g in range(groups) if operator.task_of(g, tasks) == k] for k in range(tasks)] == [*map(list, ranges)]
+
+
+# -- Kafka
+
+
+def kafka_murmur(data: bytes) -> int:
+    """MurmurHash2 with the seed of Kafka, with Python's integers: the bits of its signed result."""
+    factor, found = 0x5BD1E995, 0x9747B28C ^ len(data)
+    words = [int.from_bytes(data[at : at + 4], "little") for at in range(0, len(data), 4)]
+    rest = words.pop() if len(data) % 4 else None
+    for word in words:
+        mixed = word * factor % WORD
+        found = (found * factor % WORD) ^ ((mixed ^ mixed >> 24) * factor % WORD)
+    if rest is not None:
+        found = (found ^ rest) * factor % WORD
+    found = (found ^ found >> 13) * factor % WORD
+    return found ^ found >> 15
+
+
+# Keys, and what Kafka's own test of its hash asks for them.
+OF_KAFKA = {
+    "21": -973932308,
+    "abc": 479470107,
+    "foobar": -790332482,
+    "a-little-bit-long-string": -985981536,
+    "a-little-bit-longer-string": -1486304829,
+    "lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
+}
+
+
+@pytest.mark.parametrize("key", OF_KAFKA)
+def test_the_hash_of_kafka_is_the_known_one(key: str) -> None:
+    assert kafka_murmur(key.encode()) == OF_KAFKA[key] % WORD
+
+
+@pytest.mark.parametrize("partitions", [1, 6, 24, 1000])
+def test_partitions_are_those_of_the_partitioner_of_kafka(partitions: int) -> None:
+    count = 100_011
+    found = groups_of_keys(count, partitions, "kafka-string")
+    tried = [*range(1200), *range(9_990, 10_010), *range(99_990, count)]
+    assert [int(found[key]) for key in tried] == [
+        (kafka_murmur(str(key).encode()) & 0x7FFFFFFF) % partitions for key in tried
+    ]

@@ -1,0 +1,170 @@
+"""Kafka Streams as a scenario has it: tasks that commit on their own, changelogs, standbys, and the classic protocol.
+
+Sources are named by class or option. Nothing of it was compared with recordings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from models.engines.behaviours import Behaviour, EngineDefault, Milestone, Status
+
+Version = Literal["3.9", "4.0", "4.1", "4.2", "4.3"]
+LATEST: Version = "4.3"
+TITLE = "Kafka Streams"
+SHORT = "Kafka Streams"
+
+_GUARANTEE = "fault_tolerance.guarantee"
+
+
+def defaults(version: str) -> Iterator[EngineDefault]:
+    """Yield what a scenario says of a version where its file says nothing; the table of behaviours has each path."""
+    streams, consumer = f"Kafka {version}, StreamsConfig", f"Kafka {version}, ConsumerConfig"
+    yield EngineDefault("hosts.*.cores", 1, "num.stream.threads", streams)
+    yield EngineDefault("hosts.*.cpu", "shared", "a thread runs its tasks in turn", "StreamThread")
+    yield EngineDefault("detector.heartbeat", "3 s", "heartbeat.interval.ms", consumer)
+    yield EngineDefault("detector.timeout", "45 s", "session.timeout.ms", consumer)
+    member = "a process that starts again is a new member, for which the group waits as for the old one"
+    yield EngineDefault("detector.returns", "unnoticed", member, "group coordinator, dynamic membership")
+    heard = "members hear of a rebalance with the answer to a heartbeat"
+    yield EngineDefault("recovery.allocate", _up_to("3 s"), heard, "AbstractCoordinator")
+    yield EngineDefault("recovery.restart", _up_to("0.1 s"), "poll.ms: and join at their next poll", streams)
+    yield EngineDefault("fault_tolerance.method", "changelog", "changelog topics", "ProcessorStateManager")
+    yield EngineDefault("fault_tolerance.store", "remote", "brokers have the changelogs", "ProcessorStateManager")
+    yield EngineDefault("fault_tolerance.kind", "incremental", "a changelog gets what changes", "RecordCollector")
+    yield EngineDefault(_GUARANTEE, "at-least-once", "processing.guarantee", streams)
+    at_least, exactly = (_GUARANTEE, "at-least-once"), (_GUARANTEE, "exactly-once")
+    interval, visible = "fault_tolerance.interval", "fault_tolerance.changelog.visible"
+    yield EngineDefault(interval, "30 s", "commit.interval.ms", streams, when=at_least)
+    yield EngineDefault(interval, "0.1 s", "commit.interval.ms", streams, when=exactly)
+    yield EngineDefault(visible, "delivered", "no transactions", "RecordCollector", when=at_least)
+    committed = "isolation.level: read_committed, of who reads the output"
+    yield EngineDefault(visible, "committed", committed, "exactly_once_v2", when=exactly)
+    yield EngineDefault("fault_tolerance.snapshots.mode", "asynchronous", "the producer has a thread", "KafkaProducer")
+    yield EngineDefault("fault_tolerance.changelog.standbys", 0, "num.standby.replicas", streams)
+    ratio = "min.cleanable.dirty.ratio: 0.5, so as much again as the state at most, and half of that on average"
+    yield EngineDefault("fault_tolerance.changelog.uncompacted", 0.5, ratio, f"Kafka {version}, TopicConfig")
+
+
+def _up_to(high: str) -> dict[str, Any]:
+    return {"distribution": "uniform", "low": "0 s", "high": high}
+
+
+BEHAVIOURS = (
+    Behaviour(
+        "Instances and threads",
+        Status.SIMPLIFIED,
+        "A host is an instance, its cores are threads. An operator has at most as many tasks of ours as there are "
+        "threads; what Kafka Streams calls a task is one of its key groups, which are the partitions of its input "
+        "topic. Records wait for any thread of their instance, and not for that of their task.",
+        ("hosts.*.cores", "hosts.*.cpu"),
+    ),
+    Behaviour(
+        "Topics",
+        Status.SIMPLIFIED,
+        "Sources and sinks are topics, on hosts of their own, the brokers, which do not fail; replication is latency. "
+        "A topic between two operators is a channel: what a lost task had in it comes again once the task is restored.",
+    ),
+    Behaviour(
+        "Detection",
+        Status.MODELLED,
+        "The session time-out alone, 42 to 45 s after the death: a closed connection tells nobody. An instance that is "
+        "back before that is a new member, and waits until then. All members have the same phase of heartbeats.",
+        ("detector.heartbeat", "detector.timeout", "detector.returns"),
+    ),
+    Behaviour(
+        "Cooperative rebalance",
+        Status.MODELLED,
+        "Tasks of other instances go on while lost ones are assigned and restored.",
+    ),
+    Behaviour(
+        "Classic protocol",
+        Status.SIMPLIFIED,
+        "The group waits for its slowest member, with one time drawn for all: up to a heartbeat interval (set "
+        "`recovery.allocate` with another one) and a poll. Joining takes no more time. The protocol `streams` "
+        "(KIP-1071) is absent.",
+        ("recovery.allocate", "recovery.restart"),
+    ),
+    Behaviour(
+        "Static members",
+        Status.ABSENT,
+        "No group.instance.id, with which an instance keeps its tasks if it is back within the session time-out. "
+        "Nobody leaves the group by itself, and no thread is stuck (max.poll.interval.ms).",
+    ),
+    Behaviour(
+        "Assignment",
+        Status.SIMPLIFIED,
+        "A lost task goes to the standby that misses least, else to the instance with the fewest tasks. Nothing moves "
+        "afterwards: no warm-up replicas, no probing rebalances. So an instance that comes back gets standbys, and "
+        "what is lost later, and acceptable.recovery.lag has no part in it.",
+    ),
+    Behaviour(
+        "Commits",
+        Status.SIMPLIFIED,
+        "At each interval all tasks commit at the same instant. What has changed is sent to the changelog then, as if "
+        "the record cache held all of it, and with the first commit the whole state. A commit also has the outputs "
+        "that another operator has not committed.",
+        (
+            "fault_tolerance.method",
+            "fault_tolerance.store",
+            "fault_tolerance.kind",
+            "fault_tolerance.interval",
+            "fault_tolerance.snapshots.mode",
+        ),
+    ),
+    Behaviour(
+        "Guarantees",
+        Status.SIMPLIFIED,
+        "At least once repeats what came since the last commit, outputs included; the state goes back to the commit, "
+        "where that of Kafka Streams keeps changes since then. With exactly once (exactly_once_v2) nothing comes "
+        "twice. Transactions cost nothing; an open one is aborted long before the session ends.",
+        (_GUARANTEE,),
+    ),
+    Behaviour(
+        "Restore",
+        Status.SIMPLIFIED,
+        "A changelog is fetched from its begin, one after the other at the rate `remote` of the brokers, and then "
+        "turned into state beside the tasks, by as many threads as the instance has, which share it evenly: "
+        "`deserialise` is records per second times their size. The store of an instance that comes back is not used "
+        "again: so it is after an unclean end with exactly once, but not at least once where a disk is left.",
+        ("fault_tolerance.changelog.uncompacted",),
+    ),
+    Behaviour(
+        "Standby replicas",
+        Status.SIMPLIFIED,
+        "A standby has all that is committed, without lag, traffic or work. One that is lost, or has become the task, "
+        "is made anew elsewhere from the changelog, and waits there while a task is restored.",
+        ("fault_tolerance.changelog.standbys",),
+    ),
+    Behaviour(
+        "Read committed",
+        Status.SIMPLIFIED,
+        "With exactly once sinks take outputs when all tasks have committed, and not thread by thread; open "
+        "transactions of a lost task are visible then, too, and not dropped. Tasks that read the output of others do "
+        "not wait for its commit.",
+        ("fault_tolerance.changelog.visible",),
+    ),
+    Behaviour(
+        "Windows",
+        Status.SIMPLIFIED,
+        "A window emits at its end, by watermarks. Kafka Streams emits at each change unless told otherwise, and its "
+        "changelogs keep windows for a day more than they are retained.",
+    ),
+    Behaviour("Rescaling", Status.ABSENT, "No instances or threads that come and go on purpose."),
+    Behaviour(
+        "Partitioner",
+        Status.MODELLED,
+        "Keys find their partition by Kafka's hash of a string where `key_hash` says so, else by another one that is "
+        "as even. Keys of other types are serialised to other bytes, which are not modelled.",
+        ("operators.*.key_hash",),
+    ),
+)
+
+# As the log of a broker and of the client have them.
+MILESTONES = (
+    Milestone("detect", "removed", "removing it from the group", "the session of the instance has ended"),
+    Milestone("restart", "stabilized", "Stabilized group", "all members have joined again, and tasks have an owner"),
+    Milestone("restore", "restored", "Restored and ready to run", "each task has its state"),
+    Milestone("catch_up", "caught_up", "caught up", "the lag of all tasks is worked off"),
+)
