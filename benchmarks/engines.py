@@ -6,9 +6,8 @@ A Flink job of 24 slots counts 8,000 records/s by key on 24 of 25 TaskManagers, 
 TaskManager dies in the middle; its tasks start again in the slot of the spare one, and all others with them. The table
 has CPU time, real time per run time and the peak of memory for the run with and without the failure, each in a process
 of its own after a run that compiles. One line is the same job with one record for ten: rates are divided by ten and
-service times multiplied. In the last two, barriers overtake records. There the last has tasks of which the busiest
-works 96 % of the time, and queues with a bound: while the job catches up they are full, and the backlog waits in the
-sources.
+service times multiplied. In the last two, barriers overtake. There the last has queues with a bound, and tasks of
+which the busiest works 96 % of the time: while the job catches up they are full, and the backlog waits in the sources.
 """
 
 from __future__ import annotations

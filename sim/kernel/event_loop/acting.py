@@ -137,9 +137,9 @@ class Actions(ABC):
         """Messages in order, in one call."""
         if messages:
             self._act()
-            if self.state.options["unaligned"]:  # barriers may overtake what their sender has not sent
-                self._room_for_copies(int(self.state.tasks["unsent_n"][messages[0].sender]))
-            self._room(2 * len(messages))
+            # Barriers may overtake what their sender has not sent.
+            overtaken = int(self.state.tasks["unsent_n"][messages[0].sender]) if self.state.options["unaligned"] else 0
+            self._room_for_copies(overtaken, 2 * len(messages))
             actions.send_messages(self.state, np.array(messages, np.int64))
 
     def unalign(self, task: int) -> None:
@@ -151,9 +151,10 @@ class Actions(ABC):
 
     # -- barriers that overtake
 
-    def _room_for_copies(self, count: int) -> None:
-        """Make room for copies of so many tuples, beside what is asked for next."""
-        pools.more_places(self.state, "visit", count + int(self.state.options["fan_out"]) + 4)
+    def _room_for_copies(self, count: int, need: int) -> None:
+        """Make room for copies of so many tuples, beside so many sendings."""
+        pools.more_places(self.state, "visit", count + need)
+        self._room(need)
 
     def overtake(self, token: int) -> None:
         """The barriers with this token overtake from now on."""
@@ -161,8 +162,7 @@ class Actions(ABC):
         tasks = self.state.tasks[: int(self.state.cluster["tasks"])]
         freed = np.flatnonzero(tasks["back_n"])
         need = 4 * tasks.size + sum(int(actions.burst(self.state, task)) for task in freed.tolist())
-        self._room_for_copies(int(tasks["unsent_n"].sum()) + need)
-        self._room(need)
+        self._room_for_copies(int(tasks["unsent_n"].sum()), need)
         in_flight.overtake(self.state, token)
         self._tell()
 
@@ -170,8 +170,7 @@ class Actions(ABC):
         """In-flight data at a task is recorded, and positions of sources are noted."""
         self._act()
         t = self.state.tasks[task]
-        self._room_for_copies(int(t["queue_n"] + t["front_n"]))
-        self._room(4)
+        self._room_for_copies(int(t["queue_n"] + t["front_n"]), 4)
         in_flight.record_task(self.state, task)
         self._tell()
 
@@ -340,6 +339,7 @@ class Moves(ABC):
         if not self.state.options["barriers"]:
             raise ValueError("batches of checkpoints are for runs with barriers or batches")
         self._room((int(self.state.options["fan_out"]) + 2) * (len(partitions) + 1))
+        pools.more_checkpoints(self.state, len(partitions) + 2)  # and the batch, with a member of its own
         taken = int(checkpoints.take_each(self.state, np.array(partitions, np.int64), checkpoint_host))
         self._tell()
         return taken

@@ -265,8 +265,7 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Answers):
         fan, u = int(self.state.options["fan_out"]), self.state.partitions[partition]
         again = int(u["in_flight_n"])
         serves = self.state.tasks["has_service"][u["task"]]
-        self._room_for_copies(again)
-        self._room((fan + 2) * (int(u["held_n"]) + (0 if serves else again) + 2))
+        self._room_for_copies(again, (fan + 2) * (int(u["held_n"]) + (0 if serves else again) + 2))
         if self.state.options["unaligned"]:
             in_flight.release_in_flight(self.state, partition)
         else:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from scripts import unchecked
-from test_barriers import job, with_barriers
+from test_barriers import job, outcomes, run, with_barriers
 from test_cluster_view import MS
 from test_recovery import check
 
@@ -119,3 +119,9 @@ def test_a_barrier_at_a_task_is_one_call_and_one_answer(monkeypatch: pytest.Monk
     control.run(2000 * MS)
     assert sorted(calls) == [(2,), (3,), SUMS, (OUT,)]
     assert sorted(heard) == [2, 3, SUMS[0], OUT]
+
+
+def test_a_batch_may_be_larger_than_all_checkpoints_before() -> None:
+    raw = job()
+    raw["operators"]["sum"] |= {"key_groups": 600, "state": {"model": "fixed", "bytes": "100 B"}}
+    assert outcomes(run(raw)) == ["completed"] * 3
