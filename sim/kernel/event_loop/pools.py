@@ -300,11 +300,15 @@ def _more_lanes(state: State, need: int) -> None:
         state.lanes, state.lane_index = lanes, index
 
 
+def more_checkpoints(state: State, count: int) -> None:
+    """Make room for so many checkpoints that are begun at once, and for their batch."""
+    more_places(state, "transfer", count + 2)
+    if int(state.checkpointing["rows"]) + count > state.checkpoint_rows.shape[0]:
+        state.checkpoint_rows = longer(state.checkpoint_rows, int(state.checkpointing["rows"]) + count)
+
+
 def _more_rows(state: State, need: int) -> None:
-    saved = int(checkpoints.most_checkpoints(state, need))
-    more_places(state, "transfer", saved)
-    if int(state.checkpointing["rows"]) + saved > state.checkpoint_rows.shape[0]:
-        state.checkpoint_rows = longer(state.checkpoint_rows, int(state.checkpointing["rows"]) + saved)
+    more_checkpoints(state, int(checkpoints.most_checkpoints(state, need)))
     if int(state.messages["rows"]) + 16 > state.message_rows.shape[0]:
         state.message_rows = longer(state.message_rows, 0)
     visits, dropped, told = state.visits.shape[0], int(state.drops["rows"]), int(state.told["count"])
