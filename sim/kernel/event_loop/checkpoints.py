@@ -100,7 +100,12 @@ def life(state: State, checkpoint_host: int) -> int:
 
 @kernel
 def most_checkpoints(state: State, need: int) -> int:
-    """Return how many checkpoints and trims an event with so many sendings can begin: a round one of each for all."""
+    """Return how many checkpoints and trims an event with so many sendings can begin: a round one of each for all.
+
+    With barriers there are no rounds: a verb takes a batch of them, and says how many with its sendings.
+    """
+    if state.options.barriers:
+        return need
     return min(need, 2 * state.round_partitions.shape[0] + state.options.fan_out + 2)
 
 

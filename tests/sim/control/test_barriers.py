@@ -23,8 +23,10 @@ from test_region_restart import NOTICED, with_regions
 from models.records.tables import EVENT_LOOP, NEVER, RunRecords
 from models.scenario.inputs import RunInputs
 from models.scenario.rules import faults
+from sim.control.assembly import Control
 from sim.control.barriers import BarrierCheckpoints, JobCheckpoint
 from sim.control.cluster import RunPlan
+from sim.data_plane import REMOTE
 from sim.engine import simulate
 from sim.kernel.choice import kernel_for
 from sim.kernel.event_loop.plane import CompiledPlane
@@ -419,3 +421,19 @@ def test_a_pool_of_threads_is_refused_with_barriers() -> None:
     assert "operators.sum.threads" in {fault.path for fault in faults(unchecked(raw))}
     assert faults(unchecked(job())) == []
     assert np.all(run(job()).tables["ledger"]["lost"] == 0)
+
+
+def test_there_is_room_for_the_snapshots_of_many_key_groups_of_a_task() -> None:
+    # Each of two tasks takes 64 at once, where a tuple has one output: room for few would not do.
+    raw = job()
+    raw["operators"]["sum"] |= {"key_groups": 128, "parallelism": 2, "state": {"model": "fixed", "bytes": "1 kB"}}
+    raw["placement"]["tasks"]["sum-1"] = "h-1"
+    control = Control(RunPlan.of(unchecked(raw), RunInputs(), 0), CompiledPlane)
+    control.start()
+    control.run(1_000 * MS)
+    taken = control.state.plane.checkpoint_each([*range(4, 68)], REMOTE)
+    assert taken == 64
+    state = control.plane.state  # type: ignore[attr-defined]
+    assert int(state.checkpointing["rows"]) <= state.checkpoint_rows.shape[0]
+    assert int(state.transfer_pool["left"]) >= 0
+    assert set(outcomes(run(raw))) == {"completed"}
