@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sim.clock import HOST_RECEIVER, MESSAGE, RECEIVER
-from sim.kernel.event_loop.buffers import forget_handed, forget_stored, save_kept, store_kept, trim
+from sim.kernel.event_loop.buffers import expect_no_more, forget_handed, forget_stored, save_kept, store_kept, trim
 from sim.kernel.event_loop.channels import count_message, empty_remote_link, remote_departure, upload_departure
 from sim.kernel.event_loop.codes import (
     AT_REMOTE,
@@ -425,6 +425,7 @@ def note_delivered(state: State, partition: int, batch: int) -> None:
     t.row = NONE
     t.batch = batch
     u.arrived = made
+    expect_no_more(state, partition)
     _tell_stored(state, made)
 
 
@@ -439,6 +440,8 @@ def complete(state: State, partitions: np.ndarray) -> None:
         if t.row != NONE:
             u.saving = 0
             _counts(state, transfer)
+        else:
+            u.stored_count = t.count  # delivered for good, though not stored
         trim_later(state, partitions[k], t.count)
         free_transfer(state, transfer)
         u.arrived = NONE
