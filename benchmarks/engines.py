@@ -6,8 +6,11 @@ A Flink job of 24 slots counts 8,000 records/s by key on 24 of 25 TaskManagers, 
 TaskManager dies in the middle; its tasks start again in the slot of the spare one, and all others with them. The table
 has CPU time, real time per run time and the peak of memory for the run with and without the failure, each in a process
 of its own after a run that compiles. One line is the same job with one record for ten: rates are divided by ten and
-service times multiplied. In the last two, barriers overtake. There the last has queues with a bound, and tasks of
+service times multiplied. In the next two, barriers overtake. There the second has queues with a bound, and tasks of
 which the busiest works 96 % of the time: while the job catches up they are full, and the backlog waits in the sources.
+
+The last two lines are ten minutes of what `holdfast init flink --rate "20000 /s" --state "40 GB" --taskmanagers 6x4
+--interval "60 s"` writes, with each record by itself and with one for ten. A TaskManager dies in the middle.
 """
 
 from __future__ import annotations
@@ -19,28 +22,33 @@ import resource
 import subprocess
 import sys
 import time
+import tomllib
 from typing import Any
 
 from models.scenario.reading import scenario_from
 from models.scenario.scenario import Scenario
+from scenarios.files.starter import FlinkJob
 from sim.engine import simulate
 
 _SLOTS = 24
 _BUSY, _BUSY_BOUNDED = 0.5, 0.85
 _BUFFER = 1000
 _MIB = 2**20
-_LINES = (
-    ("no failure", {}),
-    ("a failure", {"fails": True}),
-    ("a failure, one for ten", {"fails": True, "scale": 10}),
-    ("a failure, unaligned", {"fails": True, "unaligned": True}),
-    ("the same with full queues", {"fails": True, "unaligned": True, "bounded": True}),
+_LARGE_MINUTES = 10.0
+_LINES: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("no failure", "counts", {}),
+    ("a failure", "counts", {"fails": True}),
+    ("a failure, one for ten", "counts", {"fails": True, "scale": 10}),
+    ("a failure, unaligned", "counts", {"fails": True, "unaligned": True}),
+    ("the same with full queues", "counts", {"fails": True, "unaligned": True, "bounded": True}),
+    ("40 GB, a failure", "large", {"scale": 1}),
+    ("40 GB, one for ten", "large", {"scale": 10}),
 )
 
 
 def scenario(
-    rate_per_s: float,
     minutes: float,
+    rate_per_s: float,
     fails: bool = False,
     scale: int = 1,
     unaligned: bool = False,
@@ -88,11 +96,32 @@ def scenario(
     return made
 
 
-def measured(rate_per_s: float, minutes: float, changes: dict[str, Any]) -> dict[str, float]:
+def large(minutes: float, scale: int, seed: int = 1) -> Scenario:
+    """Return the job with 40 GB of state; one simulated record stands for `scale`."""
+    rate_per_s, changed = 20_000.0, 50e6
+    raw = tomllib.loads(FlinkJob(rate_per_s, _BUSY, 40e9, changed, 6, 4, 60.0).text)
+    raw |= {
+        "duration": f"{minutes!r} min",
+        "replications": 1,
+        "seed": seed,
+        "recording": {"detail": "histograms"},
+        "limits": {"memory": "64 GiB"},
+    }
+    counts = raw["operators"]["state"]
+    raw["workload"]["events"]["rate"] = f"{rate_per_s / scale!r} /s"
+    counts["service"]["mean"] = f"{_BUSY * _SLOTS / rate_per_s * scale!r} s"
+    counts["state"]["change"] = f"{changed / (60 * rate_per_s) * scale!r} B"
+    raw["events"]["kill"]["at"] = f"{minutes / 2!r} min"
+    made: Scenario = scenario_from(raw)
+    return made
+
+
+def measured(job: str, minutes: float, given: dict[str, Any]) -> dict[str, float]:
     """The CPU time [s] and peak memory [MiB] of a run, the total of its recovery [s], and most in-flight data [MB]."""
-    simulate(scenario(rate_per_s, min(1.0, minutes), **changes))  # compiles
+    make = {"counts": scenario, "large": large}[job]
+    simulate(make(min(1.0, minutes), **given))  # compiles
     began = time.process_time()
-    found = simulate(scenario(rate_per_s, minutes, **changes))
+    found = simulate(make(minutes, **given))
     took = time.process_time() - began
     failures = found.tables["failures"]
     total_s = float((failures["caught_up_ns"] - failures["failed_ns"]).max(initial=0)) / 1e9
@@ -112,14 +141,16 @@ def main() -> None:
         print(json.dumps(measured(*json.loads(given.child))))
         return
     print(f"{'':<30} {'CPU [s]':>8} {'x real time':>12} {'MiB':>7} {'recovery [s]':>13} {'in flight [MB]':>15}")
-    for what, changes in _LINES:
-        command = [sys.executable, __file__, "--child", json.dumps([given.rate, given.minutes, changes])]
+    for what, job, changes in _LINES:
+        minutes = given.minutes if job == "counts" else _LARGE_MINUTES
+        rate = {"rate_per_s": given.rate} if job == "counts" else {}
+        command = [sys.executable, __file__, "--child", json.dumps([job, minutes, {**rate, **changes}])]
         runs = []
         for _ in range(given.repeats):
             done = subprocess.run(command, env=os.environ, stdout=subprocess.PIPE, text=True, check=True)
             runs.append(json.loads(done.stdout.splitlines()[-1]))
         best = min(runs, key=lambda one: one["took"])
-        ratio = given.minutes * 60 / best["took"]
+        ratio = minutes * 60 / best["took"]
         print(
             f"{what:<30} {best['took']:>8.2f} {ratio:>12.1f} {best['memory']:>7.0f} {best['total_s']:>13.1f}"
             f" {best['in_flight_mb']:>15.2f}"

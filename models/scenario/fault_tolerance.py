@@ -397,6 +397,11 @@ class FaultTolerance(Description):
         return self.method == "region-restart"
 
     @property
+    def rolls_back_together(self) -> bool:
+        """Return whether all tasks that are connected go back to one checkpoint, which has no tuple under way."""
+        return self.method == "region-restart" and self.job_checkpoints is not None and not self.unaligned
+
+    @property
     def keeps_outputs(self) -> bool:
         """Return whether tasks keep their outputs until downstream has made sure of them, and can send them again."""
         return self.takes_checkpoints or self.kept_history is not None

@@ -339,7 +339,7 @@ class Moves(ABC):
         if not self.state.options["barriers"]:
             raise ValueError("batches of checkpoints are for runs with barriers or batches")
         self._room((int(self.state.options["fan_out"]) + 2) * (len(partitions) + 1))
-        pools.more_checkpoints(self.state, len(partitions) + 2)  # and the batch, with a member of its own
+        pools.with_checkpoints(self.state, len(partitions) + 2)  # the batch, and a member of its own
         taken = int(checkpoints.take_each(self.state, np.array(partitions, np.int64), checkpoint_host))
         self._tell()
         return taken

@@ -81,7 +81,11 @@ def burst(state: State, task: int) -> int:
     t = state.tasks[task]
     n = 0
     if not state.operators[t.operator].has_service:
-        n += t.queue_n + t.front_n + t.back_n + t.side_n
+        waiting = t.queue_n + t.front_n + t.back_n + t.side_n
+        if state.operators[t.operator].is_sink and not state.options.acks:  # nothing follows from what it takes
+            state.room.passing += waiting
+        else:
+            n += waiting
     for k in range(state.sources.shape[0]):
         b = state.sources[k]
         if state.partitions[b.partition].task == task:
@@ -282,6 +286,7 @@ def held_back(state: State, visit: int, task: int) -> bool:
                 state.visits[t.back_tail].next = visit
             t.back_tail = visit
             t.back_n += 1
+            t.back_tuples += state.visits[visit].kind == TUPLE
             if t.places > 0 and state.visits[visit].kind == TUPLE:
                 leave_place(state, task)
             return True
@@ -359,7 +364,7 @@ def let_through(state: State, task: int, token: int, rest: int) -> int:
             state.visits[last].next = t.back_head
         last = t.back_tail
     t.barriers = t.barriers_tail = t.back_head = t.back_tail = NONE
-    t.back_n = 0
+    t.back_n = t.back_tuples = 0
     if todo == NONE:
         return rest
     state.visits[last].next = rest

@@ -14,6 +14,7 @@ import numpy as np
 
 from sim.kernel.event_loop.codes import NONE
 from sim.kernel.event_loop.hash_tables import (
+    forget_positions,
     pair_of,
     position,
     prefetch_position,
@@ -27,7 +28,8 @@ from sim.kernel.tools.pointer import State
 # What is known of the ids of tuples.
 IDS = np.dtype(
     [
-        ("clean", "u1"),  # no tuple can come twice, and none is looked up by its id
+        ("clean", "u1"),  # no tuple can come twice, but for sinks that say so, and none is looked up by its id
+        ("again", "i8"),  # how many sinks do
         ("since", "i8"),  # a verb has made tuples come twice: what is younger does not, until the next such verb
         ("settles", "i8"),  # the number of sendings from which on it is worth to look whether none comes twice any more
         ("oldest", "i8"),  # no tuple that was created before is anywhere; ids that were are forgotten
@@ -423,15 +425,79 @@ def note_positions(state: State) -> None:
 def note_all_positions(state: State) -> None:
     """The place of every tuple that is in a log, by its id."""
     for partition in range(state.partitions.shape[0]):
-        u = state.partitions[partition]
-        chunk, pos = u.log_first, u.base
-        while chunk != NONE:
-            for k in range(min(CHUNK, u.applied - pos)):
-                tuple_id = state.log[chunk * CHUNK + k]
-                if not is_twice(state, tuple_id):
-                    set_position(state, partition, tuple_id, pos + k)
-            pos += CHUNK
-            chunk = state.log_next[chunk]
+        _note_positions_of(state, partition, 0)
+
+
+@kernel
+def _note_positions_of(state: State, partition: int, first: int) -> None:
+    """The place of each tuple from the one at `first` on that is in the log of a partition, by its id."""
+    u = state.partitions[partition]
+    chunk, pos = u.log_first, u.base
+    while chunk != NONE:
+        for k in range(max(0, first - pos), min(CHUNK, u.applied - pos)):
+            tuple_id = state.log[chunk * CHUNK + k]
+            if not is_twice(state, tuple_id):
+                set_position(state, partition, tuple_id, pos + k)
+        pos += CHUNK
+        chunk = state.log_next[chunk]
+
+
+# -- a region that is rolled back as a whole: what its sinks have got comes again, and nothing else comes twice
+
+
+@kernel
+def may_get_again(state: State, partition: int) -> int:
+    """Return how many of its tuples a sink that was rolled back may get again: those since the last checkpoint."""
+    u = state.partitions[partition]
+    return u.applied - max(u.base, u.stored_count)
+
+
+@kernel
+def expect_again(state: State, partition: int) -> None:
+    """From now on a sink looks up what comes among the tuples that it got since the last checkpoint."""
+    u = state.partitions[partition]
+    _note_positions_of(state, partition, u.stored_count)
+    if not u.again:
+        u.again = 1
+        state.ids.again += 1
+
+
+@kernel
+def expect_no_more(state: State, partition: int) -> None:
+    """A barrier has come to the sink, behind all that came again, but for what windows emit as event time goes on."""
+    u = state.partitions[partition]
+    if u.again and state.event_time.most_windows == 0:
+        u.again = 0
+        state.ids.again -= 1
+        if state.ids.clean and state.ids.again == 0:
+            forget_positions(state)
+
+
+@kernel
+def comes_again(state: State, partition: int, tuple_id: int, node: int) -> bool:
+    """Return whether the partition has applied the tuple; `node` is its place among what is kept, if it is replayed."""
+    if not state.ids.clean:
+        return bool(position(state, partition, tuple_id) != NONE)
+    if state.extended and state.options.rolls_back:
+        if node != NONE and state.nodes[node].pos != NONE:
+            return True
+        if state.partitions[partition].again:
+            return bool(position(state, partition, tuple_id) != NONE)
+    return False
+
+
+@kernel
+def unapply(state: State, partition: int, count: int) -> None:
+    """What is kept for a partition was not applied if it is not among the first `count` tuples of its state."""
+    pair = state.partitions[partition].in_pair
+    while pair != NONE:
+        p = state.pairs[pair]
+        n = p.live
+        while n != NONE:
+            if state.nodes[n].pos >= count:
+                state.nodes[n].pos = NONE
+            n = NONE if n == p.last else next_node(state, n)
+        pair = p.next_in
 
 
 @kernel
@@ -454,7 +520,7 @@ def cut_log(state: State, partition: int, count: int) -> None:
     while chunk != NONE:
         following = state.log_next[chunk]
         end = min(pos + CHUNK, u.applied)
-        for k in range(max(pos, count), end):
+        for k in range(max(pos, count), 0 if state.ids.clean else end):
             unset_position(state, partition, state.log[chunk * CHUNK + k - pos], k)
         if pos >= count:
             if before == NONE:

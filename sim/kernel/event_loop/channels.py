@@ -402,7 +402,8 @@ def replay(state: State, sender: int, pair: int, turn: bool, missing: bool) -> t
         if missing and position(state, receiver, node.id) != NONE:
             n = NONE if n == p.last else next_node(state, n)
             continue
-        visit = _on_its_way(state, receiver, origin, task, node.id, node.created, node.key, arrival, NONE)
+        place = n if state.options.rolls_back else NONE
+        visit = _on_its_way(state, receiver, origin, task, node.id, node.created, node.key, arrival, place)
         state.visits[visit].replayed = 1
         if head == NONE:
             head = visit

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sim.clock import HOST_RECEIVER, MESSAGE, RECEIVER
-from sim.kernel.event_loop.buffers import forget_handed, forget_stored, save_kept, store_kept, trim
+from sim.kernel.event_loop.buffers import expect_no_more, forget_handed, forget_stored, save_kept, store_kept, trim
 from sim.kernel.event_loop.channels import count_message, empty_remote_link, remote_departure, upload_departure
 from sim.kernel.event_loop.codes import (
     AT_REMOTE,
@@ -100,12 +100,7 @@ def life(state: State, checkpoint_host: int) -> int:
 
 @kernel
 def most_checkpoints(state: State, need: int) -> int:
-    """Return how many checkpoints and trims an event with so many sendings can begin: a round one of each for all.
-
-    With barriers there are no rounds: a verb takes a batch of them, and says how many with its sendings.
-    """
-    if state.options.barriers:
-        return need
+    """Return how many checkpoints and trims an event with so many sendings can begin: a round one of each for all."""
     return min(need, 2 * state.round_partitions.shape[0] + state.options.fan_out + 2)
 
 
@@ -434,6 +429,7 @@ def note_delivered(state: State, partition: int, batch: int) -> None:
     t.row = NONE
     t.batch = batch
     u.arrived = made
+    expect_no_more(state, partition)
     _tell_stored(state, made)
 
 
@@ -468,6 +464,8 @@ def complete(state: State, partitions: np.ndarray) -> None:
         if t.row != NONE:
             u.saving = 0
             _counts(state, transfer)
+        else:
+            u.stored_count = t.count  # delivered for good, though not stored
         if not state.options.unaligned:  # else sources know their positions
             trim_later(state, partitions[k], t.count)
         free_transfer(state, transfer)

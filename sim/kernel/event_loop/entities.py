@@ -97,6 +97,7 @@ TASK = in_lines(
         ("paused_until", "i8"),  # 0: not paused, NONE: without an end
         ("side_n", "i8"),  # tuples
         ("back_n", "i8"),  # tuples and messages
+        ("back_tuples", "i8"),
         ("hand_head", "i4"),  # messages of which the listener is being told
         ("hand_tail", "i4"),
         ("side_head", "i4"),  # what the rules hold
@@ -178,6 +179,7 @@ PARTITION = in_lines(
         ("muted", "u1"),
         ("routed", "u1"),  # outputs for the group may go elsewhere than to this record
         ("saving", "u1"),
+        ("again", "u1"),  # a sink may get tuples again that it had before its region was rolled back
         ("index", "i4"),
         ("first_key", "i4"),  # where its keys begin in the table of keys
         ("applied", "i8"),

@@ -12,6 +12,7 @@ from sim.kernel.event_loop.emitting import emit_ticks
 from sim.kernel.event_loop.events import next_mark, next_serial, push
 from sim.kernel.event_loop.fair_links import fair_room
 from sim.kernel.event_loop.free_lists import free_visit
+from sim.kernel.event_loop.hash_tables import pairs_left
 from sim.kernel.event_loop.heard import event_of, follow, hear, hear_at_task, may_rise
 from sim.kernel.event_loop.passages import handle_hurried
 from sim.kernel.event_loop.rules import holds_from
@@ -58,10 +59,7 @@ def room_for_windows(state: State, kind: int, ref: int, rank: int, need: int) ->
         state.visit_pool.left < need
         or state.note_pool.left < need
         or state.queue.in_heap + need > state.heap.shape[0]
-        or (
-            state.options.keeps_outputs
-            and (state.node_pool.left < need or state.tables.pairs + need > state.pairs.shape[0])
-        )
+        or (state.options.keeps_outputs and (state.node_pool.left < need or pairs_left(state) < need))
         or state.cell_pool.left < state.event_time.most_windows
         or state.pane_pool.left < state.event_time.most_windows
         or not fair_room(state, need)

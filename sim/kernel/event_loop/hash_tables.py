@@ -56,6 +56,13 @@ FIRST_KEYS = 2**31 - 1  # bits of where the keys of a partition begin
 
 
 @kernel
+def pairs_left(state: State) -> int:
+    """Return for how many more pairs there is room; each two partitions have one at most."""
+    room, partitions = state.pairs.shape[0], state.partitions.shape[0]
+    return (1 << 40) if room >= partitions * partitions else room - state.tables.pairs
+
+
+@kernel
 def slot_of(code: Any, partition: int, size: int) -> Any:
     """Return where to begin to look for (code, partition) in a table whose size is a power of two."""
     x = (np.uint64(code) ^ (np.uint64(partition) * _FACTOR)) * _FACTOR

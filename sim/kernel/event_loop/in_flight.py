@@ -64,7 +64,7 @@ def _let_overtake(state: State, task: int, token: int) -> None:
     t = state.tasks[task]
     barrier, back = t.barriers, t.back_head
     t.barriers = t.barriers_tail = t.back_head = t.back_tail = NONE
-    t.back_n = 0
+    t.back_n = t.back_tuples = 0
     if t.places > 0:
         visit = back
         while visit != NONE:

@@ -66,7 +66,7 @@ from sim.kernel.event_loop.events import FAR, OWN, event_at, first_of, remove_fi
 from sim.kernel.event_loop.expiry import ack_comes, root_done
 from sim.kernel.event_loop.fair_links import depart, fair_room
 from sim.kernel.event_loop.free_lists import free_visit
-from sim.kernel.event_loop.hash_tables import prefetch_position
+from sim.kernel.event_loop.hash_tables import pairs_left, prefetch_position
 from sim.kernel.event_loop.outbox import give, has_room, is_free, leave_place, stop_waiting, wait_for_room
 from sim.kernel.event_loop.passages import RECORDING, handle_hurried, record
 from sim.kernel.event_loop.roots import roots_for
@@ -104,6 +104,7 @@ ROOM = np.dtype(
     [
         ("need", "i8"),  # sendings that it may need
         ("burst", "i8"),  # sendings of windows and watermarks beyond these
+        ("passing", "i8"),  # tuples that a sink may take at once, beside these
         ("confirmations", "i8"),  # that it may need, of rounds of acks
         ("budget", "i8"),  # so many everyday events have room for what they may need
         ("rows_full", "u1"),  # only rows of tuples have no room left
@@ -191,7 +192,7 @@ def advance(state: State, limit_time: int, limit_rank: int, limit_seq: int) -> i
                 and not room_for_windows(state, kind, ref, rank, need)
             ):
                 return GROW
-            state.room.budget = state.room.confirmations = 0
+            state.room.budget = state.room.confirmations = state.room.passing = 0
         else:
             # An everyday event: one tuple arrives or ends. `room` counts once for how many of them there is room, and
             # nobody looks again until these are used up.
@@ -314,6 +315,7 @@ def handle_rare_event(state: State, kind: int, ref: int, rank: int, time: int) -
 def most_sent(state: State, kind: int, ref: int) -> int:
     """Return how many tuples, rows and events an event that is not an everyday one may need room for."""
     need = state.options.fan_out + 2
+    state.room.passing = 0
     if kind == CREATE:
         need += state.options.fan_out * waiting_arrivals(state, ref)
     elif kind == REPLAY:
@@ -341,12 +343,14 @@ def room(state: State, need: int) -> bool:
     Every pool, table and row that an event can fill is in the minimum: compiled code cannot allocate, and does not
     look again. Tables with hashing are half empty, so that searches stay short. `pools.grown` makes what is asked here.
     """
-    left = min(state.visit_pool.left, room_in_logs(state), state.heap.shape[0] - state.queue.in_heap)
-    left = min(
-        left, state.positions.shape[0] // 2 - state.tables.positions, state.keys.shape[0] // 2 - state.tables.keys
-    )
+    passing = state.room.passing
+    left = min(state.visit_pool.left, room_in_logs(state) - passing, state.heap.shape[0] - state.queue.in_heap)
+    if not state.ids.clean:
+        left = min(left, state.positions.shape[0] // 2 - state.tables.positions - passing)
+    if state.options.per_key:
+        left = min(left, state.keys.shape[0] // 2 - state.tables.keys)
     if state.options.keeps_outputs:
-        left = min(left, state.node_pool.left, state.pairs.shape[0] - state.tables.pairs)
+        left = min(left, state.node_pool.left, pairs_left(state))
     if state.extended and state.options.acks:
         left = min(left, roots_for(state))
         if state.acking.covered:
@@ -367,7 +371,8 @@ def room(state: State, need: int) -> bool:
     messages = (state.message_rows.shape[0] - state.messages.rows) // 16
     budget = 0 if drops < 0 else min(left // need, messages, room_for_checkpoints(state, need))
     written = state.recording
-    rows = min(written.visit_room - written.visit_rows, written.delivery_room - written.delivery_rows) // need
+    rows = min(written.visit_room - written.visit_rows, written.delivery_room - written.delivery_rows) - passing
+    rows //= need
     # Rows fill up often, and only have to be handed over: Python does no more than that if nothing else is short.
     state.room.rows_full = rows <= 0 and budget >= _AMPLE
     state.room.budget = min(budget, rows)

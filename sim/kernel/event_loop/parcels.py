@@ -182,6 +182,10 @@ class Parcels(Moving):
         """From now on tuples are found by their ids."""
 
     @abstractmethod
+    def _goes_back(self) -> None:
+        """The same, unless all that is connected goes back to one checkpoint."""
+
+    @abstractmethod
     def _room(self, need: int) -> None:
         """Make room for so many sendings."""
 
@@ -197,7 +201,7 @@ class Parcels(Moving):
         """The task dies with its partitions, and its host goes on."""
         self._check_live(task)
         self._act()
-        self._may_come_twice()
+        self._goes_back()
         self._room(int(self.state.options["fan_out"] + self.state.cluster["threads"]) + 4)
         known = self.state.partitions["task"][: len(self._cluster.partition_task)]  # also of instances that are over
         verbs.kill_task(self.state, task, np.flatnonzero(known == task).astype(np.int64))

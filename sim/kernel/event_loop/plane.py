@@ -148,7 +148,7 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Answers):
             if why == LIMIT:
                 return False
             if why == GROW and self.state.room["rows_full"]:
-                rows.make_room(self.state, self._kept, int(self.state.room["need"]))
+                rows.make_room(self.state, self._kept, int(self.state.room["need"] + self.state.room["passing"]))
             elif why == GROW:
                 self._grow(int(self.state.room["need"]))
             elif why == REFILL:
@@ -181,6 +181,17 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Answers):
         """Find tuples by their ids: a verb restores a state, has something sent again, or changes instances."""
         pools.look_ids_up(self.state, self._clock.now_ns())
 
+    def _goes_back(self) -> None:
+        """Find tuples by their ids, unless all that is connected goes back with what a verb brings back.
+
+        Then a kept output knows whether it was applied, and only what sinks have got comes again (`open`).
+        """
+        if not self._rolls_back():
+            self._may_come_twice()
+
+    def _rolls_back(self) -> bool:
+        return bool(self.state.options["rolls_back"] and self.state.ids["clean"])
+
     def _room(self, need: int) -> None:
         """Make room for so many sendings, and for all drops that a verb can cause."""
         self._now()
@@ -192,10 +203,12 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Answers):
     def _grow(self, need: int) -> None:
         """Give the kernel larger arrays where room for `need` tuples is missing, and empty those that are read out."""
         self.state.room["budget"] = 0
+        applied = need + int(self.state.room["passing"])
+        self.state.room["passing"] = 0
         setup.grown(self.state)
-        pools.forget_ids(self.state, need)
-        pools.grown(self.state, need, int(self.state.room["burst"]))
-        rows.make_room(self.state, self._kept, need)
+        pools.forget_ids(self.state, applied)
+        pools.grown(self.state, need, applied, int(self.state.room["burst"]))
+        rows.make_room(self.state, self._kept, applied)
 
     def _flush(self) -> None:
         """Hand over what is known of tuples."""
@@ -225,7 +238,7 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Answers):
         """The host dies with its tasks and partitions."""
         self._told_hosts = None
         self._room(0)
-        self._may_come_twice()
+        self._goes_back()
         tasks = list(self._cluster.host_tasks[host])
         known = self.state.partitions["task"][: len(self._cluster.partition_task)]  # also of instances that are over
         partitions = np.flatnonzero(np.isin(known, tasks))
@@ -243,7 +256,7 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Answers):
         """The state of the stored checkpoint becomes that of the partition."""
         self._plan.check_ids()
         self._now()
-        self._may_come_twice()
+        self._goes_back()
         kept = int(restoring.past(self.state, partition))
         if kept:
             setup.grown(self.state, kept)
@@ -257,6 +270,8 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Answers):
     def open(self, partition: int) -> None:
         """The partition is live."""
         self._plan.check_ids()
+        if self._rolls_back() and self.state.partitions["is_sink"][partition]:
+            pools.expect_again(self.state, partition)
         verbs.open_partition(self.state, partition)
 
     def release(self, partition: int) -> None:
@@ -288,7 +303,7 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Answers):
 
     def replay(self, sender: int, receiver: int, turn: bool = False, missing: bool = False) -> tuple[int, int]:
         """Send all that is kept for the receiver again, or is missing there."""
-        self._may_come_twice()
+        self._goes_back()
         self._room(int(self.state.partitions["kept_rows"][sender]) + 3)
         tuples, size = verbs.replay_between(self.state, sender, receiver, turn, missing)
         return int(tuples), int(size)

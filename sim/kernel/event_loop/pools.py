@@ -118,14 +118,15 @@ def more_places(state: State, name: str, need: int) -> None:
         setattr(state, f"{name}s", made)
 
 
-def grown(state: State, need: int, burst: int = 0) -> None:
-    """Make room for `need` tuples and events, and rows of control.
+def grown(state: State, need: int, applied: int, burst: int = 0) -> None:
+    """Make room for `need` tuples and events, of which so many are `applied`, and rows of control.
 
     `burst` is how many more are sent, and not processed, at the end of windows.
     """
     sent = need + burst
-    for name in ("visit", "note"):
-        more_places(state, name, sent)
+    more_places(state, "visit", sent)
+    if state.event_time["keeps_tuples"] or state.event_time["most_windows"]:
+        more_places(state, "note", sent)
     if state.options["acks"]:
         _more_roots(state, sent)
     if state.options["keeps_outputs"]:
@@ -135,12 +136,13 @@ def grown(state: State, need: int, burst: int = 0) -> None:
         _more_slices(state)
     if state.options["paced"] and state.services.shape[0] < state.visits.shape[0]:
         state.services = longer(state.services, state.visits.shape[0])
-    _more_chunks(state, _chunks(state, need))
+    _more_chunks(state, _chunks(state, applied))
     in_heap = int(state.queue["in_heap"])
     if in_heap + sent > state.heap.shape[0]:
         state.heap = longer(state.heap, in_heap + sent, max(1, in_heap))  # an empty heap shows NEVER in its first place
-    more_positions(state, need)
-    if 2 * (int(state.tables["keys"]) + need) > state.keys.shape[0]:
+    if not state.ids["clean"]:
+        more_positions(state, applied)
+    if state.options["per_key"] and 2 * (int(state.tables["keys"]) + need) > state.keys.shape[0]:
         made = _vacant(records(power(4 * (int(state.tables["keys"]) + need)), KEY))
         hash_tables.rehash_keys(state, made)
         state.keys = made
@@ -161,6 +163,7 @@ def _more_nodes(state: State, need: int) -> None:
 
 
 def _more_pairs(state: State, need: int) -> None:
+    need = min(need, state.partitions.shape[0] ** 2 - int(state.tables["pairs"]))  # of each two partitions one
     if int(state.tables["pairs"]) + need > state.pairs.shape[0]:
         pairs = longer(state.pairs, int(state.tables["pairs"]) + need)
         index = np.full(power(2 * pairs.shape[0]), NONE, np.int32)
@@ -229,7 +232,8 @@ def forget_ids(state: State, need: int) -> None:
     """
     chunks = _chunks(state, need)
     if not state.options["forgets_ids"] or (
-        state.chunk_pool["left"] >= chunks and 2 * (state.tables["positions"] + need) <= len(state.positions)
+        state.chunk_pool["left"] >= chunks
+        and (state.ids["clean"] or 2 * (state.tables["positions"] + need) <= len(state.positions))
     ):
         return
     forgetting.forget(state)
@@ -270,10 +274,16 @@ def look_ids_up(state: State, now_ns: int) -> None:
     """See that tuples are found by their ids: one that was created until now may come twice."""
     state.ids["since"] = now_ns
     if state.ids["clean"]:
-        more_positions(state, int(buffers.positions_missing(state)))
+        more_positions(state, int(buffers.positions_missing(state) + state.room["need"]))
         buffers.note_positions(state)
         state.room["budget"] = 0  # it was counted with an empty table
         state.ids["settles"] = state.clock["serial"] + forgetting.looked_at(state) + state.log.shape[0]
+
+
+def expect_again(state: State, partition: int) -> None:
+    """Have a sink whose region was rolled back look up what it may get again."""
+    more_positions(state, int(buffers.may_get_again(state, partition)))
+    buffers.expect_again(state, partition)
 
 
 def settle(state: State) -> None:
@@ -300,15 +310,8 @@ def _more_lanes(state: State, need: int) -> None:
         state.lanes, state.lane_index = lanes, index
 
 
-def more_checkpoints(state: State, count: int) -> None:
-    """Make room for so many checkpoints that begin."""
-    more_places(state, "transfer", count)
-    if int(state.checkpointing["rows"]) + count > state.checkpoint_rows.shape[0]:
-        state.checkpoint_rows = longer(state.checkpoint_rows, int(state.checkpointing["rows"]) + count)
-
-
 def _more_rows(state: State, need: int) -> None:
-    more_checkpoints(state, int(checkpoints.most_checkpoints(state, need)))
+    with_checkpoints(state, int(checkpoints.most_checkpoints(state, need)))
     if int(state.messages["rows"]) + 16 > state.message_rows.shape[0]:
         state.message_rows = longer(state.message_rows, 0)
     visits, dropped, told = state.visits.shape[0], int(state.drops["rows"]), int(state.told["count"])
@@ -316,6 +319,13 @@ def _more_rows(state: State, need: int) -> None:
         state.dropped_rows = longer(state.dropped_rows, dropped + visits, dropped)
     if told + visits > state.notices.shape[0]:
         state.notices = longer(state.notices, told + visits, told)
+
+
+def with_checkpoints(state: State, many: int) -> None:
+    """Make room for so many checkpoints and notes to upstream that are begun at once."""
+    more_places(state, "transfer", many)
+    if int(state.checkpointing["rows"]) + many > state.checkpoint_rows.shape[0]:
+        state.checkpoint_rows = longer(state.checkpoint_rows, int(state.checkpointing["rows"]) + many)
 
 
 def power(least: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.kernel.event_loop.codes import NONE, TUPLE
+from sim.kernel.event_loop.codes import NONE
 from sim.kernel.event_loop.notices import notify
 from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
@@ -24,7 +24,7 @@ def without_rules(state: State, task: int) -> None:
     t = state.tasks[task]
     t.hand_head = t.hand_tail = t.side_head = t.side_tail = t.back_head = t.back_tail = NONE
     t.barriers = t.barriers_tail = t.rules = t.cuts = NONE
-    t.side_n = t.back_n = 0
+    t.side_n = t.back_n = t.back_tuples = 0
     t.paused_until = 0
 
 
@@ -130,10 +130,4 @@ def put_aside(state: State, visit: int, task: int) -> None:
 def beside(state: State, task: int) -> int:
     """Return the tuples that rules and barriers keep from the lanes of the task."""
     t = state.tasks[task]
-    n = t.side_n
-    visit = t.back_head
-    while visit != NONE:
-        if state.visits[visit].kind == TUPLE:
-            n += 1
-        visit = state.visits[visit].next
-    return n
+    return t.side_n + t.back_tuples

@@ -237,7 +237,9 @@ OPTIONS = np.dtype(
         ("sources_keep", "u1"),  # with barriers: nobody else keeps outputs for replay
         ("barriers", "u1"),  # checkpoints count once control says that they are complete
         ("unaligned", "u1"),  # barriers may overtake, and sources have positions
+        ("rolls_back", "u1"),  # all goes back to one checkpoint: only what sinks have got can come twice
         ("forgets_ids", "u1"),  # that nobody can ask for again
+        ("per_key", "u1"),  # some state is kept by key
         ("marks_twice", "u1"),  # a tuple that is processed once more has `buffers.TWICE` for its id in the log
         ("always_full", "u1"),  # checkpoints hold the whole state
         ("remote_store", "u1"),
@@ -276,6 +278,8 @@ def options(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarr
     )
     made["aborts"], made["barriers"] = tolerance.aborts_checkpoints, tolerance.completes_checkpoints
     made["sources_keep"], made["unaligned"] = tolerance.job_checkpoints is not None, tolerance.unaligned
+    made["rolls_back"] = tolerance.rolls_back_together and plan.drops_duplicates
+    made["per_key"] = np.any(operators["state_model"] == PER_KEY)
     made["forgets_ids"] = plan.keeps_ids
     made["marks_twice"] = plan.acker is not None or (plan.replays and not plan.drops_duplicates)
     made["always_full"], made["remote_store"] = tolerance.kind == "full", tolerance.store == "remote"

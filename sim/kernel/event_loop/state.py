@@ -230,7 +230,7 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
     "cores": ("event_time", "loop", "verbs"),  # a watermark, the end of a service, and a new task give one back
     "heap": ("sharing",),  # where the pace of a host changes for the first time the ends of its services are void
     "own": ("sharing",),
-    "room": ("event_time", "tasks"),  # windows say what they need; a drop takes room that was not counted
+    "room": ("actions", "event_time", "tasks"),  # windows say what they need; a drop takes room that was not counted
     "ids": ("forgetting",),  # what nobody can ask for again, and whether any is looked up
     "nodes": ("forgetting",),  # where receivers have applied what is kept, once nothing comes twice any more
     # Found by hashing, filled, copied where a state is handed down, and cut at the position of a source.

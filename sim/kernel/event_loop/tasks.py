@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from sim.kernel.event_loop.anchors import emits_for, emits_for_none
-from sim.kernel.event_loop.buffers import apply, note_overdue
+from sim.kernel.event_loop.buffers import apply, comes_again, note_overdue
 from sim.kernel.event_loop.channels import send_output
 from sim.kernel.event_loop.codes import (
     BUNDLE,
@@ -149,7 +149,7 @@ def complete(state: State, visit: int, task: int) -> None:
         return
     if (
         state.options.drops_duplicates
-        and not state.ids.clean
+        and (not state.ids.clean or state.options.rolls_back)
         and (e.arrived == REFUSED or (op.threads > 1 and position(state, partition, e.id) != NONE))
     ):
         drop(state, visit, task, DUPLICATE)  # or a twin on another thread was first
@@ -243,7 +243,12 @@ def is_plain(state: State, visit: int, task: int) -> bool:
     if e.kind != TUPLE or e.created < state.ids.oldest or (state.options.drops_duplicates and not state.ids.clean):
         return False
     u = state.partitions[e.partition]
-    if state.extended and (u.retired or state.tasks[task].rules != NONE or _is_goal(state, e.partition, task)):
+    if state.extended and (
+        u.retired
+        or state.tasks[task].rules != NONE
+        or _is_goal(state, e.partition, task)
+        or (state.options.rolls_back and (e.replayed or u.again))
+    ):
         return False
     return bool(u.live)
 
@@ -293,7 +298,7 @@ def admit(state: State, visit: int, task: int) -> None:
         put_aside(state, visit, task)
     elif not state.partitions[e.partition].live or (state.extended and _is_goal(state, e.partition, task)):
         hold(state, visit)
-    elif state.options.drops_duplicates and not state.ids.clean and position(state, e.partition, e.id) != NONE:
+    elif state.options.drops_duplicates and comes_again(state, e.partition, e.id, e.node if e.replayed else NONE):
         if state.options.duplicate_ns > 0 and t.has_service:
             e.start = state.clock.now
             e.arrived = REFUSED

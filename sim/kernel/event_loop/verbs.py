@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sim.kernel.event_loop.backpressure import take_along
-from sim.kernel.event_loop.buffers import cut_log, forget_handed, forget_live, forget_stored, restore_kept
+from sim.kernel.event_loop.buffers import cut_log, forget_handed, forget_live, forget_stored, restore_kept, unapply
 from sim.kernel.event_loop.channels import replay
 from sim.kernel.event_loop.codes import BUNDLE, CONTROL, CRASHED, MARK, NEVER, NONE, SNAPSHOT, TUPLE
 from sim.kernel.event_loop.emitting import emit_arrivals, emit_ticks, forget_again
@@ -292,6 +292,8 @@ def install(state: State, partition: int) -> int:
         return missing  # the rest is done by `instances.inherit`
     cut_log(state, partition, count)
     cut_keys(state, partition, count)
+    if state.extended and state.options.rolls_back and state.ids.clean:
+        unapply(state, partition, count)
     u.touched = 0
     u.epoch += 1
     u.at_snapshot = count

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from scripts import unchecked
-from test_barriers import job, outcomes, run, with_barriers
+from test_barriers import job, run, with_barriers
 from test_cluster_view import MS
 from test_recovery import check
 
@@ -121,7 +121,16 @@ def test_a_barrier_at_a_task_is_one_call_and_one_answer(monkeypatch: pytest.Monk
     assert sorted(heard) == [2, 3, SUMS[0], OUT]
 
 
-def test_a_batch_may_be_larger_than_all_checkpoints_before() -> None:
+def test_a_batch_has_room_however_many_key_groups_a_task_has() -> None:
     raw = job()
-    raw["operators"]["sum"] |= {"key_groups": 600, "state": {"model": "fixed", "bytes": "100 B"}}
-    assert outcomes(run(raw)) == ["completed"] * 3
+    raw["operators"]["sum"] |= {"key_groups": 700, "state": {"model": "fixed", "bytes": "100 B"}}
+    assert run(raw).tables["job_checkpoints"]["outcome"].tolist() == ["completed"] * 3
+    control = engine.build(unchecked(raw), plane=CompiledPlane)
+    assert isinstance(control.plane, CompiledPlane)
+    state = control.plane.state
+    control.run(1000 * MS)
+    before = state.transfers.shape[0]
+    assert control.plane.checkpoint_each(range(SUMS[0], SUMS[0] + 700), REMOTE) == 700
+    assert state.transfers.shape[0] > before  # there was no room for so many
+    assert state.transfer_pool["left"] >= 0
+    assert state.checkpointing["rows"] <= state.checkpoint_rows.shape[0]
