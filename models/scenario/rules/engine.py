@@ -51,9 +51,11 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
     if engine.name == "spark":
         yield from _without_slots(scenario, "an executor of Spark has cores", "spark.executor.cores")
         yield from _of_executors(scenario)
+        yield from _without_restarts(scenario, "a query of Spark runs on the executors that there are")
     elif engine.name == "kafka-streams":
         yield from _without_slots(scenario, "an instance of Kafka Streams has threads", "num.stream.threads")
         yield from _of_members(scenario)
+        yield from _without_restarts(scenario, "an application of Kafka Streams runs on the instances that there are")
         yield from _of_topics(scenario, broken)
     if "fault_tolerance" not in broken:
         yield from {"flink": _of_checkpoints, "spark": _of_batches, "kafka-streams": _of_commits}[engine.name](scenario)
@@ -123,6 +125,25 @@ def _without_slots(scenario: Scenario, instead: str, option: str) -> Iterator[In
         yield InputFault("placement.slot_sharing", "true", f"is of Flink: {instead}", "remove it")
 
 
+def _without_restarts(scenario: Scenario, instead: str) -> Iterator[InputFault]:
+    """Yield what belongs to the restart of a job, or to its checkpoints, which only Flink has."""
+    times, tolerance = scenario.recovery, scenario.fault_tolerance
+    if times.scheduler != "default":
+        yield InputFault("recovery.scheduler", times.scheduler, f"is of Flink: {instead}", "remove it")
+    if times.adaptive != AdaptiveScheduling():
+        yield InputFault("recovery.adaptive", NO_VALUE, "is of Flink: the adaptive scheduler's times", "remove it")
+    if times.slot_timeout_s is not None:
+        shown = units.show(times.slot_timeout_s, "s")
+        yield InputFault("recovery.slot_timeout", shown, "is of Flink: slot.request.timeout", "remove it")
+    if tolerance.local_recovery is not None:
+        rule = "is of Flink: execution.state-recovery.from-local"
+        yield InputFault("fault_tolerance.local_recovery", NO_VALUE, rule, "remove it")
+    for name, operator in scenario.operators.items():
+        if operator.commit != "at-once":
+            rule = "is of Flink: a sink that commits when a checkpoint of the job is complete"
+            yield InputFault(path_text(("operators", name, "commit")), operator.commit, rule, "remove it")
+
+
 # -- Flink
 
 
@@ -158,11 +179,6 @@ def _of_executors(scenario: Scenario) -> Iterator[InputFault]:
         rule = "is of Flink: nothing in Spark starts a query again, but who supervises its driver"
         hint = "recovery.allocate is the time until that has a container"
         yield InputFault("recovery.strategy", strategy.kind, rule, hint)
-    if scenario.recovery.scheduler != "default":
-        rule = "is of Flink: a query of Spark runs on the executors that there are"
-        yield InputFault("recovery.scheduler", scenario.recovery.scheduler, rule, "remove it")
-    if scenario.recovery.adaptive != AdaptiveScheduling():
-        yield InputFault("recovery.adaptive", NO_VALUE, "is of Flink: the adaptive scheduler's times", "remove it")
     if detector.failed_calls is not None:
         rule = "is of Flink: Spark removes an executor whose connection closes, or after spark.network.timeout"
         yield InputFault("detector.failed_calls", detector.failed_calls, rule, "remove it")

@@ -1,6 +1,6 @@
-"""Rules about fault tolerance: guarantees that the method can give, hosts for the copies, and active replicas.
+"""Rules about fault tolerance: guarantees that the method can give, and hosts for the copies.
 
-A replica is of something that exists, on another host than its own, and each thing has one at most.
+`barriers` has those of checkpoints of the whole job, `replicas` those of active replicas.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import networkx as nx
 
 from models import display, units
 from models.errors import NO_VALUE, InputFault
-from models.scenario.events import DriverFailure, HostFailure, Rebalance, Rescale
-from models.scenario.fault_tolerance import ActiveReplica, Barriers, FaultTolerance, History, Trimming
-from models.scenario.rules import cluster
-from models.scenario.rules.dataflow import unknown_name, whole
+from models.scenario.events import DriverFailure, Rebalance
+from models.scenario.fault_tolerance import FaultTolerance, History, Trimming
+from models.scenario.rules import barriers, cluster, replicas
+from models.scenario.rules.dataflow import whole
 from models.scenario.scenario import Scenario
 from models.topology import layout
-from models.validation_messages import Step, path_text
+from models.validation_messages import path_text
 
 _LOOKS = 2  # at the load, at least, for a correlation
 
@@ -28,7 +28,7 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
         yield from _of_detector(scenario)
     if "fault_tolerance" not in broken:
         yield from _of_tolerance(scenario, broken)
-        yield from _of_replicas(scenario, broken)
+        yield from replicas.faults(scenario, broken)
 
 
 def _of_tolerance(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
@@ -54,13 +54,7 @@ def _of_tolerance(scenario: Scenario, broken: Collection[str]) -> Iterator[Input
     yield from _of_micro_batches(scenario)
     yield from _of_changelog(scenario)
     yield from _of_maintenance(scenario, broken)
-    yield from _of_barriers(scenario)
-    yield from _of_commits(scenario)
-    yield from _of_slots(scenario)
-    yield from _of_concurrent(scenario)
-    if tolerance.local_recovery is not None and tolerance.job_checkpoints is None:
-        rule = "needs fault_tolerance.barriers: hosts keep copies of the last complete checkpoint of the job"
-        yield InputFault("fault_tolerance.local_recovery", NO_VALUE, rule, "write a table fault_tolerance.barriers")
+    yield from barriers.faults(scenario)
     if tolerance.takes_checkpoints:
         yield from _of_pauses(scenario, broken)
     if tolerance.restart == "own-hosts" and (not tolerance.takes_checkpoints or tolerance.store != "remote"):
@@ -121,111 +115,6 @@ def _of_pauses(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFau
             return
 
 
-def _of_barriers(scenario: Scenario) -> Iterator[InputFault]:
-    """Yield what barriers cannot be combined with, and a pause that is longer than the interval."""
-    tolerance = scenario.fault_tolerance
-    if tolerance.barriers is None or _says_so_itself(scenario):
-        return
-    where, by_engine = "fault_tolerance.barriers", scenario.engine is not None and scenario.engine.name == "flink"
-    if tolerance.method != "region-restart":
-        if by_engine:  # which brings them in any case, and says what method it has
-            return
-        rule = f"needs the method region-restart; fault_tolerance.method is {tolerance.method}"
-        yield InputFault(where, NO_VALUE, rule, 'write method = "region-restart"')
-        return
-    # The rules of the engine have words of their own for what it has not either.
-    stored = by_engine or tolerance.store == "remote"
-    sent_again = by_engine or tolerance.guarantee != "at-most-once"
-    for key, value, ok, hint in (
-        ("store", tolerance.store, stored, 'write store = "remote"'),
-        ("staggered", tolerance.staggered, not tolerance.staggered, "a barrier says when a task takes its snapshot"),
-        ("guarantee", tolerance.guarantee, sent_again, "sources send again what came after the barrier"),
-    ):
-        if not ok:
-            yield InputFault(f"fault_tolerance.{key}", value, "is not possible with barriers", hint)
-    if tolerance.replicas or tolerance.replica_plan is not None:
-        rule = "is not possible with barriers: a replica has no part in the checkpoint of the job"
-        yield InputFault("fault_tolerance.replicas", NO_VALUE, rule, "remove barriers or the replicas")
-    for name, operator in scenario.operators.items():
-        if operator.threads > 1:
-            rule = "is not possible with barriers: a task takes its snapshot between two tuples"
-            yield InputFault(path_text(("operators", name, "threads")), operator.threads, rule, "give it more tasks")
-    for name, event in scenario.events.items():
-        if not isinstance(event, (HostFailure, Rescale)) and not by_engine:
-            rule = "is not possible with barriers, which expect that key groups stay where they are"
-            yield InputFault(path_text(("events", name, "kind")), event.kind, rule, "remove barriers or the event")
-    if scenario.elasticity.policy != "none" and not by_engine:
-        rule = "is not possible with barriers, which expect that key groups stay where they are"
-        yield InputFault("elasticity.policy", scenario.elasticity.policy, rule, 'write policy = "none"')
-    if tolerance.barriers.min_pause_s > tolerance.interval_s:
-        rule = f"must be no longer than the interval, {_shown(tolerance.interval_s)}"
-        hint = (
-            "it is the least time from the end of a checkpoint to the next: execution.checkpointing.min-pause in Flink"
-        )
-        yield InputFault(f"{where}.min_pause", _shown(tolerance.barriers.min_pause_s), rule, hint)
-    yield from _of_unaligned(tolerance.barriers, tolerance.guarantee, where)
-
-
-def _of_unaligned(barriers: Barriers, guarantee: str, where: str) -> Iterator[InputFault]:
-    """Yield barriers that overtake without exactly-once, and a time at which those that do not overtake begin to."""
-    if barriers.unaligned and guarantee != "exactly-once":
-        rule = f"needs the guarantee exactly-once; fault_tolerance.guarantee is {guarantee}"
-        hint = "execution.checkpointing.unaligned.enabled of Flink: at least once, no barrier waits for another"
-        yield InputFault(f"{where}.unaligned", True, rule, hint)
-    if barriers.alignment_timeout_s and not barriers.unaligned:
-        hint = "execution.checkpointing.aligned-checkpoint-timeout of Flink says when barriers begin to overtake"
-        value = _shown(barriers.alignment_timeout_s)
-        yield InputFault(f"{where}.alignment_timeout", value, f"needs {where}.unaligned", hint)
-
-
-def _of_slots(scenario: Scenario) -> Iterator[InputFault]:
-    """Yield a time-out of slots that nothing waits for, or after which nobody says when to try again."""
-    times, tolerance = scenario.recovery, scenario.fault_tolerance
-    if times.slot_timeout_s is None or (scenario.engine is not None and not tolerance.takes_checkpoints):
-        return
-    if tolerance.method != "region-restart":
-        rule = f"needs the method region-restart; fault_tolerance.method is {tolerance.method}"
-        yield InputFault("recovery.slot_timeout", _shown(times.slot_timeout_s), rule, "remove it")
-    elif times.strategy is None:
-        rule, hint = "needs recovery.strategy, which says when to restart after it", 'as in kind = "fixed-delay"'
-        yield InputFault("recovery.slot_timeout", _shown(times.slot_timeout_s), rule, hint)
-
-
-def _of_commits(scenario: Scenario) -> Iterator[InputFault]:
-    """Yield transactions of what is no sink, and those that no checkpoint of the job would commit, or not once."""
-    tolerance = scenario.fault_tolerance
-    for name, operator in scenario.operators.items():
-        if operator.commit == "at-once":
-            continue
-        if operator.kind != "sink":
-            rule, hint = f"is possible for a sink, not for a {operator.kind}", "remove it"
-        elif tolerance.batches is not None:
-            rule, hint = "is not possible with micro-batches: what a batch delivers is visible with it", "remove it"
-        elif tolerance.job_checkpoints is None:
-            rule = "needs fault_tolerance.barriers: transactions are committed when a checkpoint of the job is complete"
-            hint = "write a table fault_tolerance.barriers"
-        elif tolerance.guarantee != "exactly-once":
-            rule = f"needs the guarantee exactly-once; fault_tolerance.guarantee is {tolerance.guarantee}"
-            hint = 'write guarantee = "exactly-once"'
-        else:
-            continue
-        yield InputFault(path_text(("operators", name, "commit")), operator.commit, rule, hint)
-
-
-def _of_concurrent(scenario: Scenario) -> Iterator[InputFault]:
-    """Yield a pause between checkpoints of which several are under way."""
-    barriers = scenario.fault_tolerance.job_checkpoints
-    if barriers is not None and barriers.concurrent > 1 and barriers.min_pause_s > 0:
-        rule = "must be 1 with a min_pause, which lets none begin before the end of the one before"
-        hint = "execution.checkpointing.max-concurrent-checkpoints and min-pause exclude each other in Flink"
-        yield InputFault("fault_tolerance.barriers.concurrent", barriers.concurrent, rule, hint)
-
-
-def _says_so_itself(scenario: Scenario) -> bool:
-    """Return whether the engine of the scenario refuses what it does not have in its own words."""
-    return scenario.engine is not None and scenario.engine.name == "kafka-streams"
-
-
 _SHORTEST_TRIGGER_S = 0.001
 _BATCHES = 'write method = "micro-batch" in fault_tolerance'
 
@@ -235,8 +124,8 @@ def _of_micro_batches(scenario: Scenario) -> Iterator[InputFault]:
     tolerance = scenario.fault_tolerance
     if tolerance.batches is None:
         rule = f"needs the method micro-batch; fault_tolerance.method is {tolerance.method}"
-        by_engine = scenario.engine is not None and scenario.engine.name == "spark"
-        if tolerance.micro_batches is not None and not by_engine and not _says_so_itself(scenario):
+        by_engine = scenario.engine is not None and scenario.engine.name in ("spark", "kafka-streams")
+        if tolerance.micro_batches is not None and not by_engine:
             yield InputFault("fault_tolerance.micro_batches", NO_VALUE, rule, _BATCHES)
         for name, event in scenario.events.items() if scenario.engine is None else ():
             if isinstance(event, DriverFailure):
@@ -456,119 +345,3 @@ def _of_detector(scenario: Scenario) -> Iterator[InputFault]:
     elif late_s >= detector.timeout_s:
         rule = f"must be shorter on average than the timeout of {units.show(detector.timeout_s, 's')}"
         yield InputFault("detector.delay", units.show(late_s, "s"), rule)
-
-
-_SECTIONS = ("hosts", "operators", "placement", "fault_tolerance")
-
-
-def _of_replicas(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
-    """Yield the faults of `fault_tolerance.replicas`; `broken` as in `models.scenario.rules.faults`."""
-    if not scenario.has_replicas or not all(whole(section, broken) for section in _SECTIONS):
-        return
-    if scenario.fault_tolerance.replicates_all:
-        hosts = sum(group.used for group in scenario.hosts.values())
-        if hosts < 2:
-            rule = f"needs 2 hosts or more in use, there is {hosts}"
-            hint = "a replica on the host of what it replicates would die with it"
-            yield InputFault("fault_tolerance.method", scenario.fault_tolerance.method, rule, hint)
-    yield from _of_replica_method(scenario)
-    found = [fault for name in scenario.fault_tolerance.replicas for fault in _of_replica(scenario, name)]
-    yield from found
-    # Where tasks are is known only if placement names what there is.
-    if not found and scenario.fault_tolerance.replicas and next(cluster.faults(scenario, broken), None) is None:
-        yield from _of_replicas_together(scenario)
-
-
-def _at_replica(name: str, *steps: Step) -> tuple[Step, ...]:
-    """Return the path of a key of one entry of the replicas."""
-    return ("fault_tolerance", "replicas", name, *steps)
-
-
-def _of_replica_method(scenario: Scenario) -> Iterator[InputFault]:
-    """Yield faults of the method: both instances need every tuple, upstream that keeps it, and no duplicates."""
-    tolerance = scenario.fault_tolerance
-    here = "fault_tolerance.replicas" if tolerance.replica_plan is None else "fault_tolerance.replica_plan"
-    if tolerance.replicas and tolerance.replica_plan is not None:
-        rule = "stands in place of fault_tolerance.replicas, which is there, too"
-        yield InputFault(here, tolerance.replica_plan.plan, rule, "leave one of them out")
-    if tolerance.replicates_all and not tolerance.replicas and tolerance.replica_plan is None:
-        return
-    if tolerance.method != "checkpoint":
-        rule = f"needs what upstream keeps; fault_tolerance.method is {tolerance.method}"
-        yield InputFault(here, NO_VALUE, rule, 'write method = "checkpoint"')
-    elif tolerance.guarantee != "exactly-once":
-        rule = f"needs receivers that drop duplicates; fault_tolerance.guarantee is {tolerance.guarantee}"
-        yield InputFault(here, NO_VALUE, rule, 'write guarantee = "exactly-once"')
-
-
-def _of_replica(scenario: Scenario, name: str) -> Iterator[InputFault]:
-    """Yield faults of one entry: its operator, groups or tasks, and hosts."""
-    replica = scenario.fault_tolerance.replicas[name]
-    operator = scenario.operators.get(replica.operator)
-    if operator is None:
-        yield unknown_name(_at_replica(name, "operator"), replica.operator, "operator", scenario.operators)
-    elif operator.kind in ("source", "sink"):
-        rule = f"a {operator.kind} has no replica"
-        yield InputFault(path_text(_at_replica(name, "operator")), replica.operator, rule, "what is in between has")
-    else:
-        yield from _of_replicated(scenario, name, replica)
-    yield from _of_replica_hosts(scenario, name, replica)
-
-
-def _of_replicated(scenario: Scenario, name: str, replica: ActiveReplica) -> Iterator[InputFault]:
-    """Yield faults of the key groups or tasks of an entry."""
-    operator = scenario.operators[replica.operator]
-    if replica.tasks is not None and replica.key_groups is not None:
-        yield InputFault(path_text(_at_replica(name, "tasks")), NO_VALUE, "either tasks or key_groups, not both")
-    known = dict.fromkeys(layout.task_name(replica.operator, k) for k in range(operator.parallelism))
-    for index, task in enumerate(replica.tasks or ()):
-        if task not in known:
-            yield unknown_name(_at_replica(name, "tasks", index), task, f"task of {replica.operator}", known)
-    for index, group in enumerate(replica.key_groups or ()):
-        if not 0 <= group < operator.groups:
-            rule = f"must be from 0 to {operator.groups - 1}"
-            yield InputFault(path_text(_at_replica(name, "key_groups", index)), group, rule)
-    for key, given in (("tasks", replica.tasks), ("key_groups", replica.key_groups)):
-        if given is not None and not given:
-            yield InputFault(path_text(_at_replica(name, key)), NO_VALUE, "is empty: nothing would be replicated")
-
-
-def _of_replica_hosts(scenario: Scenario, name: str, replica: ActiveReplica) -> Iterator[InputFault]:
-    """Yield faults of the hosts of an entry: unknown, spare, or named twice."""
-    hosts, spare = layout.hosts(scenario), set(layout.spare_hosts(scenario))
-    asked: list[tuple[tuple[Step, ...], str]] = [(("host",), replica.host)]
-    asked += [(("spares", index), host) for index, host in enumerate(replica.spares)]
-    for steps, host in asked:
-        if host not in hosts:
-            yield unknown_name(_at_replica(name, *steps), host, "host", hosts)
-        elif host in spare:
-            rule = "is a spare host of its group: it is not in use"
-            yield InputFault(
-                path_text(_at_replica(name, *steps)), host, rule, "a host on which nothing is placed will do"
-            )
-    for index, host in enumerate(replica.spares):
-        if host in replica.spares[:index]:
-            yield InputFault(path_text(_at_replica(name, "spares", index)), host, "is named twice")
-
-
-def _of_replicas_together(scenario: Scenario) -> Iterator[InputFault]:
-    """Yield faults of entries that are right one by one: replicas on the host of their owner, or given twice."""
-    seen: dict[tuple[str, int], str] = {}
-    for name, replica in scenario.fault_tolerance.replicas.items():
-        for group in layout.groups_of(scenario, replica):
-            other = seen.setdefault((replica.operator, group), name)
-            if other != name:
-                rule = f"key group or task {group} of {replica.operator} has a replica by {other} already"
-                yield InputFault(path_text(_at_replica(name)), NO_VALUE, rule, "one replica of each is simulated")
-                break
-    beside: dict[str, list[int]] = {}
-    for one in layout.planned_replicas(scenario):
-        if one.host == one.primary:
-            beside.setdefault(one.name, []).append(one.group)
-    for name, groups in beside.items():
-        replica = scenario.fault_tolerance.replicas[name]
-        shown = ", ".join(map(str, groups[:5])) + (f" and {len(groups) - 5} more" if len(groups) > 5 else "")
-        rule = f"is the host of what is replicated: key group or task {shown} of {replica.operator}"
-        yield InputFault(
-            path_text(_at_replica(name, "host")), replica.host, rule, "it would die with it; name another host"
-        )

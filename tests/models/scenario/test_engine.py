@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -432,8 +433,6 @@ REFUSED_BY_SPARK: dict[str, tuple[dict[str, Any], str]] = {
         {"events": {"m": {"kind": "migrate", "at": "1 s", "operator": "sum", "key_group": 0, "host": "executor-0"}}},
         "events.m.kind = migrate: is not simulated with Apache Spark 4.3",
     ),
-    "a scheduler": ({"recovery": {"scheduler": "adaptive"}}, "recovery.scheduler = adaptive: is of Flink"),
-    "its times": ({"recovery": {"adaptive": {"cooldown": "1 s"}}}, "recovery.adaptive: is of Flink"),
     "elasticity": ({"elasticity": {"policy": "threshold"}}, "dynamic allocation is not"),
     "waves": ({"waves": {"interval": "1 s"}}, "waves: is of Storm, not of Spark"),
 }
@@ -541,10 +540,10 @@ def test_each_value_of_kafka_streams_has_a_behaviour_and_a_source(version: str) 
 def test_every_key_of_changelogs_and_members_has_a_behaviour() -> None:
     # A new key of these tables needs a row that says what it is of Kafka Streams, or a rule that refuses it.
     paths = {path for one in kafka_streams.BEHAVIOURS for path in one.paths}
-    others = {"loss", "delay", "failed_calls", "connection", "strategy", "attempt"}  # which are refused
+    refused = {"loss", "delay", "failed_calls", "connection", "strategy", "attempt", "slot_timeout", "scheduler"}
     for table in ("detector", "recovery"):
         (model,) = models_in(fields_of(Scenario)[table].annotation)
-        assert {f"{table}.{key}" for key in fields_of(model) if key not in others} <= paths
+        assert {f"{table}.{key}" for key in fields_of(model) if key not in {*refused, "adaptive"}} <= paths
     assert {f"fault_tolerance.changelog.{key}" for key in fields_of(Changelog)} <= paths
     assert {one.status for one in kafka_streams.BEHAVIOURS} == {*Status}
 
@@ -640,6 +639,29 @@ def test_what_kafka_streams_does_not_have_is_refused_in_its_words(what: str) -> 
     changes, words = REFUSED_BY_KAFKA[what]
     found = refused_by_kafka(**changes)
     assert any(words in one for one in found), found
+
+
+OF_FLINK: dict[str, tuple[dict[str, Any], str]] = {
+    "a scheduler": ({"recovery": {"scheduler": "adaptive"}}, "recovery.scheduler = adaptive"),
+    "its times": ({"recovery": {"adaptive": {"cooldown": "1 s"}}}, "recovery.adaptive"),
+    "a time-out of slots": ({"recovery": {"slot_timeout": "1 s"}}, "recovery.slot_timeout = 1 s"),
+    "local recovery": (
+        {"fault_tolerance": {"interval": "1 s", "local_recovery": {}}},
+        "fault_tolerance.local_recovery",
+    ),
+    "a sink that commits": (
+        {"operators": JOB["operators"] | {"out": JOB["operators"]["out"] | {"commit": "at-checkpoint"}}},
+        "operators.out.commit = at-checkpoint",
+    ),
+}
+
+
+@pytest.mark.parametrize("refused", [refused_by_spark, refused_by_kafka])
+@pytest.mark.parametrize("what", OF_FLINK)
+def test_what_only_flink_has_is_refused_once(what: str, refused: Callable[..., list[str]]) -> None:
+    changes, where = OF_FLINK[what]
+    (found,) = (one for one in refused(**changes) if where in one)
+    assert f"{where}: is of Flink" in found
 
 
 def test_changelogs_need_the_method_and_no_moves() -> None:
