@@ -35,9 +35,10 @@ def metrics_of(summary: RunSummary) -> Metrics:
     found = dict(_numbers(to_document(listed), ""))
     engine, planned = summary.engine, [one for one in summary.recoveries if one.planned]
     failures = [one for one in summary.recoveries if not one.planned]
-    found |= _of_recoveries("recoveries", failures, () if engine is None else engine.milestones)
+    phases = (*PHASES, "total", "first_output", *(("first_visible",) if summary.visible is not None else ()))
+    found |= _of_recoveries("recoveries", failures, phases, () if engine is None else engine.milestones)
     if planned:
-        found |= _of_recoveries("rescalings", planned, () if engine is None else engine.rescaling_milestones)
+        found |= _of_recoveries("rescalings", planned, phases, () if engine is None else engine.rescaling_milestones)
     pauses, completions = ([getattr(one, name) for one in summary.migrations] for name in ("pause_s", "completion_s"))
     found |= _of_entries("migrations", {"pause_s": pauses, "completion_s": completions}, "completion_s")
     found |= _of_rebalances(summary.rebalances)
@@ -84,9 +85,11 @@ def _numbers(value: Mapping[str, Any], path: str) -> list[tuple[str, float | Non
     return found
 
 
-def _of_recoveries(name: str, given: Sequence[Recovery], milestones: Sequence[EngineMilestone]) -> Metrics:
+def _of_recoveries(
+    name: str, given: Sequence[Recovery], phases: Sequence[str], milestones: Sequence[EngineMilestone]
+) -> Metrics:
     """Return the metrics of recoveries, by phase and by the engine's instants."""
-    lengths = {f"{one}_s": [each.length_s(one) for each in given] for one in (*PHASES, "total", "first_output")}
+    lengths = {f"{one}_s": [each.length_s(one) for each in given] for one in phases}
     lengths |= {f"{end.key}_s": [each.until_s(end.phase) for each in given] for end in milestones}
     return _of_entries(name, lengths, "total_s")
 

@@ -93,7 +93,7 @@ BEHAVIOURS = (
         "operator.",
     ),
     Behaviour(
-        "CPU",
+        "Cores",
         Status.SIMPLIFIED,
         "A task has a core of its own, or hosts share theirs. What a restart takes of the CPU is not modelled, nor are "
         "cold caches after it.",

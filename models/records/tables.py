@@ -46,7 +46,7 @@ def _index(name: str, meaning: str) -> Column:
 _OPERATOR = _index("operator", "index into `operators`")
 _TASK = _index("task", "index into `tasks`")
 _HOST = _index("host", "index into `hosts`")
-_FAILED = _index("host", "index into `hosts`, -1 where the job was stopped and no host died")
+_FAILED = _index("host", "index into `hosts`, -1 for a failure or a stop of the job, where no host died")
 _GROUP = _index("key_group", "key group, or task index where the operator is not keyed")
 
 TABLES: dict[str, tuple[Column, ...]] = {

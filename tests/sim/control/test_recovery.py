@@ -276,9 +276,9 @@ def _wrapped(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, make: Any)
 
 def trim_before_it_is_stored(patch: pytest.MonkeyPatch) -> None:
     def make(ship: Any) -> Any:
-        def broken(self: Any, partition: Any, task: Any, checkpoint: Any, *rest: Any) -> None:
-            self._trim_later(partition, checkpoint.count)
-            ship(self, partition, task, checkpoint, *rest)
+        def broken(self: Any, transfer: Any) -> None:
+            self._trim_later(transfer.partition, transfer.checkpoint.count)
+            ship(self, transfer)
 
         return broken
 

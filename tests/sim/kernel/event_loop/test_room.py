@@ -29,7 +29,7 @@ def state(partitions: int) -> LoopState:
 def test_there_are_chunks_for_all_tuples_whatever_their_partitions(partitions: int) -> None:
     draw, made = Random(partitions), state(partitions)
     for need in (1, 5, 31, 32, 33, 1000, 3):
-        pools.grown(made, need)
+        pools.grown(made, need, need)
         assert room_in_logs(made) >= need
         own = draw.sample(range(partitions), draw.randint(1, partitions))  # each begins a chunk, or all are in one log
         for k in range(need):
@@ -40,7 +40,7 @@ def test_there_are_chunks_for_all_tuples_whatever_their_partitions(partitions: i
 
 def test_many_sendings_take_no_memory_for_outputs_that_nobody_keeps() -> None:
     made = state(10)
-    pools.grown(made, MANY)
+    pools.grown(made, MANY, MANY)
     assert made.visit_pool["left"] >= MANY
     assert made.nodes.size == 0
     assert made.pairs.size < 1000
@@ -49,14 +49,15 @@ def test_many_sendings_take_no_memory_for_outputs_that_nobody_keeps() -> None:
 def test_kept_outputs_have_room_for_all() -> None:
     made = state(10)
     made.options["keeps_outputs"] = 1
-    pools.grown(made, MANY)
-    assert min(made.node_pool["left"], made.pairs.size) >= MANY
+    pools.grown(made, MANY, MANY)
+    assert made.node_pool["left"] >= MANY
+    assert 100 <= made.pairs.size < 1000  # of each two partitions there is one
 
 
 def test_many_sendings_are_no_more_checkpoints_than_a_round() -> None:
     made = state(10)
     made.round_partitions = np.arange(10)
-    pools.grown(made, MANY)
+    pools.grown(made, MANY, MANY)
     assert 24 <= made.transfer_pool["left"] < 1000
     assert 24 <= made.checkpoint_rows.size < 1000
 
@@ -64,9 +65,9 @@ def test_many_sendings_are_no_more_checkpoints_than_a_round() -> None:
 def test_each_emission_finds_a_root_and_waiting_acks_have_room_where_acks_wait() -> None:
     made = state(10)
     made.options["acks"] = 1
-    pools.grown(made, MANY)
+    pools.grown(made, MANY, MANY)
     assert made.root_pool["left"] >= MANY // 2
     assert made.held_ack_pool["left"] == 0
     made.acking["covered"] = 1
-    pools.grown(made, MANY)
+    pools.grown(made, MANY, MANY)
     assert made.held_ack_pool["left"] >= MANY
