@@ -57,7 +57,9 @@ def latency(line: Latency, recoveries: Sequence[Recovery], *, around: Recovery |
     ]
     heads = ("from [s]", "median [s]", "p99 [s]", "max [s]")
     rows = _sampled(at, chosen, (line.p50_s, line.p99_s, line.max_s))
-    title = "Latency over time" if around is None else f"Latency around the failure of {text.plain(around.failed)}"
+    title = (
+        "Latency over time" if around is None else f"Latency around the {_what(around)} of {text.plain(around.failed)}"
+    )
     caption = _latency_caption(line, recoveries) if around is None else _around_caption(around)
     name = "latency" if around is None else "latency-around"
     return Figure(name, title, caption, data, layout, 400, heads, rows, phases=_shaded(recoveries))
@@ -111,7 +113,11 @@ def _recovering(at: np.ndarray, interval_s: float, recoveries: Sequence[Recovery
 def _around_caption(one: Recovery) -> str:
     if one.total_s is None:
         return "The recovery did not end before the run did."
-    return f"From failure to an empty queue: {text.seconds(one.total_s)}."
+    return f"From {_what(one)} to an empty queue: {text.seconds(one.total_s)}."
+
+
+def _what(one: Recovery) -> str:
+    return "rescaling" if one.planned else "failure"
 
 
 def lines(

@@ -351,11 +351,13 @@ def _headline(summary: RunSummary) -> tuple[Fact, ...]:
     if summary.visible is not None:
         facts.append(Fact("99 % of tuples visible within", _seconds(summary.visible.latency_s.p99)))
     # The slowest that ended; if none did, the page says so in place of a number.
-    totals = [one.total_s for one in summary.recoveries if one.total_s is not None]
-    if totals:
-        facts.append(Fact("failure to caught up", _seconds(max(totals))))
-    if summary.recoveries and not totals:
-        facts.append(Fact("failure to caught up", "not within the run", good=False))
+    for what, planned in (("failure", False), ("rescaling", True)):
+        found = [one.total_s for one in summary.recoveries if one.planned == planned]
+        totals = [total for total in found if total is not None]
+        if totals:
+            facts.append(Fact(f"{what} to caught up", _seconds(max(totals))))
+        elif found:
+            facts.append(Fact(f"{what} to caught up", "not within the run", good=False))
     pauses = [one.pause_s for one in summary.migrations if one.pause_s is not None]
     if pauses:
         facts.append(Fact(f"longest pause of {len(pauses):,} moves", _seconds(max(pauses))))

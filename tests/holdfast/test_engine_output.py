@@ -159,6 +159,9 @@ def test_a_rescaling_has_the_words_of_the_engine(tmp_path: Path, capsys: pytest.
     assert "Rescalings take" in out
     assert "RESTARTING" not in out
     assert "the job is rescaled" in page
+    assert "Latency around the rescaling of the job" in page
+    assert "rescaling to caught up" in page
+    assert "failure to caught up" not in page
     assert "How long is a job away that gets other tasks" in page
     assert "Rescalings on average" in page
     assert "Recoveries on average" not in page
