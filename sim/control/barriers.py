@@ -19,6 +19,7 @@ import numpy as np
 
 from models import display
 from models.records.tables import NEVER
+from models.topology import layout
 from models.units import to_ns
 from sim.clock import Process
 from sim.control.cluster import RunPlan
@@ -395,7 +396,7 @@ def _subtasks(plan: RunPlan, at: Sequence[int]) -> list[_Subtask]:
     for name, operator in operators.items():
         for upstream, partitioning in operator.inputs.items():
             senders, readers = own[upstream], own[name]
-            if partitioning == "forward":
+            if layout.is_pairwise(partitioning):
                 pairs = ((sender, readers[k % len(readers)]) for k, sender in enumerate(senders))
                 channels |= dict.fromkeys(sorted(pairs, key=itemgetter(1)))
             else:

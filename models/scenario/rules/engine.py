@@ -77,7 +77,7 @@ def _of_keys(scenario: Scenario, engine: str) -> Iterator[InputFault]:
 
 
 class _Words(NamedTuple):
-    """What an engine calls its heartbeats; what is not simulated of its elasticity, and of moves of key groups."""
+    """Words of an engine: for its heartbeats, and for what is not simulated of elasticity and moves of key groups."""
 
     heartbeat: str
     elasticity: str

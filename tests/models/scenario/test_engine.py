@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import flink_job
 import pytest
 
 from models.distributions import Deterministic, Exponential
@@ -28,25 +29,7 @@ from models.scenario.runtime import AdaptiveScheduling, RecoveryTimes
 from models.scenario.scenario import Scenario
 from scenarios.files.scenario import names, path_of, read_scenario
 
-JOB: dict[str, Any] = {
-    "format": 1,
-    "engine": "flink",
-    "duration": "10 min",
-    "workload": {"in": {"rate": "50 /s", "keys": {"distribution": "uniform", "count": 1000}}},
-    "operators": {
-        "in": {"kind": "source", "parallelism": 8},
-        "sum": {
-            "kind": "aggregate",
-            "inputs": {"in": "key"},
-            "parallelism": 8,
-            "key_groups": 128,
-            "service": {"distribution": "exponential", "mean": "1 ms"},
-            "state": {"model": "fixed", "bytes": "1 MB"},
-        },
-        "out": {"kind": "sink", "inputs": {"sum": "shuffle"}},
-    },
-    "hosts": {"tm": {"count": 3, "slots": 4}},
-    "fault_tolerance": {"interval": "10 s"},
+JOB: dict[str, Any] = flink_job.JOB | {
     "events": {"kill": {"kind": "host-failure", "host": "tm-1", "at": "5 min"}},
 }
 

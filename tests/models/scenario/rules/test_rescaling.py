@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import flink_job
 import pytest
 
 from models.errors import InputError
@@ -11,27 +12,7 @@ from models.scenario.reading import scenario_from
 from models.scenario.rules import not_simulated
 
 RESCALE = {"kind": "rescale", "at": "1 min", "operator": "sum", "parallelism": 12}
-JOB: dict[str, Any] = {
-    "format": 1,
-    "engine": "flink",
-    "duration": "10 min",
-    "workload": {"in": {"rate": "50 /s", "keys": {"distribution": "uniform", "count": 1000}}},
-    "operators": {
-        "in": {"kind": "source", "parallelism": 8},
-        "sum": {
-            "kind": "aggregate",
-            "inputs": {"in": "key"},
-            "parallelism": 8,
-            "key_groups": 128,
-            "service": {"distribution": "exponential", "mean": "1 ms"},
-            "state": {"model": "fixed", "bytes": "1 MB"},
-        },
-        "out": {"kind": "sink", "inputs": {"sum": "shuffle"}},
-    },
-    "hosts": {"tm": {"count": 3, "slots": 4}},
-    "fault_tolerance": {"interval": "10 s"},
-    "events": {"more": RESCALE},
-}
+JOB: dict[str, Any] = flink_job.JOB | {"events": {"more": RESCALE}}
 GENERIC: dict[str, Any] = {
     **{key: value for key, value in JOB.items() if key != "engine"},
     "placement": {"slot_sharing": True},
