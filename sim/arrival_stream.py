@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 import numpy as np
 
 from models.distributions import BatchSize, DeterministicGaps
 from models.scenario.inputs import RateSeries
 from models.scenario.scenario import Scenario
-from models.scenario.workload import ProfileKeys, SourceWorkload, UniformKeys
-from sim.arrivals import gap_sampler, rate_curve
+from models.scenario.workload import NexmarkKeys, ProfileKeys, SourceWorkload, UniformKeys
+from sim.arrivals import RateCurve, gap_sampler, rate_curve
 from sim.draws import cumulative_weights, generator
 from sim.kernel.tools.arrivals import arrival_times, guide_of, is_constant, keys_of, uniform_keys, write_arrivals
+from sim.nexmark_keys import events_at, nexmark_keys
 
 _NS = 1e9
 BLOCK = 2**16
@@ -58,11 +60,11 @@ class ArrivalStream:
         self._mean_batch = batch.mean if isinstance(batch, BatchSize) else float(batch)
         self._total = float(self._most) / self._mean_batch
         self._key_of = _key_function(self._workload, series)
-        self._by_bin = isinstance(self._workload.keys, ProfileKeys)
+        self._place_of = _place_function(self._workload, self._curve)
         self._key_rng = generator(*self._seed, "keys")
         self._parts = _in_blocks(self._counts(), block)
         self._drawn: Iterator[tuple[np.ndarray, np.ndarray]] | None = None
-        simple = self._workload.batch == 1 and not self._even and not self._by_bin
+        simple = self._workload.batch == 1 and not self._even and self._place_of is None
         if simple and is_constant(self._curve.begin_per_s, slope):
             self._drawn = _drawn_gaps(self._gaps(), self._total / self._tasks, block)
 
@@ -115,8 +117,8 @@ class ArrivalStream:
         inside = int(np.searchsorted(times_ns, self._end_ns))  # they never fall
         times_ns = times_ns[:inside]
         # Not computed from the rounded times: a rounded arrival may be at the edge of a bin that has no keys.
-        bins = self._curve.segments(counts)[:inside] if self._by_bin else times_ns
-        return times_ns, self._key_of(bins, self._key_rng.random(times_ns.size))
+        places = times_ns if self._place_of is None else self._place_of(counts[:inside])
+        return times_ns, self._key_of(places, self._key_rng.random(times_ns.size))
 
     def _counts(self) -> Iterator[np.ndarray]:
         """Yield the cumulative rate at the arrival of each tuple."""
@@ -216,10 +218,22 @@ def _in_blocks(parts: Iterable[np.ndarray], size: int) -> Iterator[np.ndarray]:
         yield np.concatenate(held)
 
 
+def _place_function(workload: SourceWorkload, curve: RateCurve) -> Callable[[np.ndarray], np.ndarray] | None:
+    """Return a function from cumulative numbers of arrivals to what keys depend on; None where they do not."""
+    if isinstance(workload.keys, NexmarkKeys):
+        return events_at
+    return curve.segments if isinstance(workload.keys, ProfileKeys) else None
+
+
 def _key_function(
     workload: SourceWorkload, series: RateSeries | None
 ) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """Return a function from bins, never falling, and uniform numbers of tuples to their keys."""
+    """Return a function from places, never falling, and uniform numbers of tuples to their keys.
+
+    A place is a bin of a profile, or the number of an event of NEXMark.
+    """
+    if isinstance(workload.keys, NexmarkKeys):
+        return partial(nexmark_keys, workload.keys)
     if not isinstance(workload.keys, ProfileKeys):
         if isinstance(workload.keys, UniformKeys):
             count = workload.keys.count

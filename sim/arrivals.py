@@ -14,8 +14,9 @@ import numpy as np
 from models.distributions import BatchSize, DeterministicGaps, ErlangGaps, GammaGaps, LogNormalGaps, UniformGaps
 from models.scenario.inputs import RateSeries
 from models.scenario.scenario import Scenario
-from models.scenario.workload import ConstantRate, ProfileKeys, RampRate, SourceWorkload, StepRate
+from models.scenario.workload import ConstantRate, NexmarkKeys, ProfileKeys, RampRate, SourceWorkload, StepRate
 from sim.draws import cumulative_weights, generator
+from sim.nexmark_keys import events_at, nexmark_keys
 
 _NS = 1e9
 
@@ -110,7 +111,8 @@ def draw_arrivals(
     times_ns = np.maximum(np.rint(curve.inverse(counts) * _NS).astype(np.int64), 1)
     inside = times_ns < round(scenario.duration_s * _NS)
     # Not computed from the rounded times: a rounded arrival may be at the edge of a bin that has no keys.
-    bins = curve.segments(counts)[inside]
+    nexmark = isinstance(workload.keys, NexmarkKeys)
+    bins = (events_at(counts) if nexmark else curve.segments(counts))[inside]
     keys = _keys(workload, bins, series, generator(scenario.seed, replication, source, task, "keys"))
     return times_ns[inside], keys
 
@@ -144,8 +146,13 @@ def _renewal_points(gaps: Callable[[int], np.ndarray], until: float) -> np.ndarr
 def _keys(
     workload: SourceWorkload, bins: np.ndarray, series: RateSeries | None, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return a key for each tuple; `bins` (n,) is the bin of a profile in which each arrives, never falling."""
+    """Return a key for each tuple; `bins` (n,), never falling, is the bin of a profile in which each arrives.
+
+    For keys of NEXMark it is the number of each event.
+    """
     draws = rng.random(bins.size)
+    if isinstance(workload.keys, NexmarkKeys):
+        return nexmark_keys(workload.keys, bins, draws)
     if not isinstance(workload.keys, ProfileKeys):
         cumulative = cumulative_weights(workload.keys)
         found = np.searchsorted(cumulative, draws, side="right")

@@ -9,7 +9,6 @@ from functools import cached_property
 from models.scenario.job import Operator, WindowState
 from models.scenario.key_groups import groups_of_keys
 from models.scenario.scenario import Scenario
-from models.scenario.workload import ProfileKeys
 from models.topology.layout import output_bytes, topological
 from models.units import to_ns
 from sim.draws import child_id, code_of, count_sampler, key_sampler, mix, pair_id, time_sampler, uniform, window_id
@@ -167,8 +166,8 @@ def _key_domains(scenario: Scenario) -> dict[str, tuple[int, bool]]:
     for name in topological(scenario):
         operator = scenario.operators[name]
         if operator.kind == "source":
-            keys = scenario.workload[name].keys
-            domains[name] = (0, True) if isinstance(keys, ProfileKeys) else (keys.count, False)
+            keys = scenario.workload[name].most_keys(scenario.duration_s)
+            domains[name] = (0, True) if keys is None else (keys, False)
         elif operator.output is not None and operator.output.keys is not None:
             domains[name] = (operator.output.keys.count, False)
         else:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from models.distributions import BatchSize, GapDistribution
+from models.scenario import nexmark
 from models.schema_types import Count, Description, FilePath, PerSecond, PositiveBytes, PositiveSeconds, Seconds
 
 
@@ -143,7 +144,21 @@ class ProfileKeys(Description):
     distribution: Literal["profile"] = "profile"
 
 
-Keys = Annotated[UniformKeys | ZipfKeys | ProfileKeys, Field(discriminator="distribution")]
+class NexmarkKeys(Description):
+    """Keys of the events of one kind in NEXMark, a benchmark of an auction site; which keys are hot changes over time.
+
+    The rate of the source is that of the events of this kind: of 50 events one is a person, three are auctions and 46
+    are bids.
+    """
+
+    distribution: Literal["nexmark"] = "nexmark"
+    field: nexmark.Field
+    """Field of the event that is the key: `person.id`, `auction.id`, `auction.seller`, `bid.auction`, `bid.bidder`."""
+    in_flight: Count = 100
+    """Auctions that bids refer to beside the hot one: the newest ones."""
+
+
+Keys = Annotated[UniformKeys | ZipfKeys | ProfileKeys | NexmarkKeys, Field(discriminator="distribution")]
 OutputKeys = Annotated[UniformKeys | ZipfKeys, Field(discriminator="distribution")]
 
 
@@ -162,3 +177,31 @@ class SourceWorkload(Description):
     """Tuples that arrive together: a number, or a geometric distribution."""
     watermark_s: PositiveSeconds = Field(default=0.2, alias="watermark")
     """Time between two watermarks, which a source sends where an operator downstream has a window."""
+
+    def most_keys(self, duration_s: float) -> int | None:
+        """Return an upper bound of its keys 0, 1, ... in a run; None for key groups of a profile.
+
+        Raises ValueError for keys of NEXMark whose rate is a recorded one, which the rules refuse.
+        """
+        if isinstance(self.keys, ProfileKeys):
+            return None
+        if not isinstance(self.keys, NexmarkKeys):
+            return self.keys.count
+        return nexmark.most_ids(self.keys.field, peak_per_s(self.rate) * duration_s)
+
+    def keys_within(self, window_s: float) -> int | None:
+        """Return an upper bound of its different keys in a part of the run; None for key groups of a profile."""
+        if not isinstance(self.keys, NexmarkKeys):
+            return self.most_keys(window_s)
+        return nexmark.ids_within(self.keys.field, peak_per_s(self.rate) * window_s, self.keys.in_flight)
+
+
+def peak_per_s(rate: Rate) -> float:
+    """Return the largest rate [1/s]; ValueError for a recorded one."""
+    if isinstance(rate, ConstantRate):
+        return rate.constant_per_s
+    if isinstance(rate, StepRate):
+        return max(step.rate_per_s for step in rate.steps)
+    if isinstance(rate, RampRate):
+        return max(rate.ramp.start_per_s, rate.ramp.end_per_s)
+    raise ValueError("a recorded rate has to be read first")

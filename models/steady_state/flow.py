@@ -85,7 +85,7 @@ def pairs(scenario: ScenarioDescription, name: str, comes: list[Rate]) -> Rate:
     r1 r2 w / keys."""
     window = scenario.operators[name].window
     assert window is not None
-    factor = window.length_s / max(1.0, layout.keys_seen(scenario, name))
+    factor = window.length_s / max(1.0, layout.keys_seen(scenario, name, window.length_s))
     mean, peak = factor, factor
     for rate in comes:
         mean, peak = mean * rate.mean_per_s, peak * rate.peak_per_s
@@ -99,7 +99,7 @@ def results(scenario: ScenarioDescription, name: str, rate_in: Rate) -> Rate:
     """
     window = scenario.operators[name].window
     assert window is not None
-    every = layout.keys_seen(scenario, name) / window.step_s
+    every = layout.keys_seen(scenario, name, window.length_s) / window.step_s
     alone = rate_in.times(window.length_s / window.step_s)
     return Rate(min(every, alone.mean_per_s), min(every, alone.peak_per_s))
 

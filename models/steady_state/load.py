@@ -18,11 +18,11 @@ from models.scenario.description import ScenarioDescription
 from models.scenario.inputs import RunInputs
 from models.scenario.job import FixedState, Operator, PerKeyState, PerTupleState, WindowState
 from models.scenario.key_groups import group_shares
-from models.scenario.workload import ProfileKeys, SeriesRate, UniformKeys, ZipfKeys
+from models.scenario.workload import NexmarkKeys, ProfileKeys, SeriesRate, UniformKeys, ZipfKeys
 from models.steady_state.flow import Flow, copies, flows
 from models.topology import layout
 
-KeyLaw = UniformKeys | ZipfKeys | str  # a source's name: the key groups of its profile
+KeyLaw = UniformKeys | ZipfKeys | NexmarkKeys | str  # a source's name: the key groups of its profile
 Mixture = tuple[tuple[float, KeyLaw], ...]  # laws with weights
 
 

@@ -18,7 +18,6 @@ from models.scenario.cluster import HostGroup
 from models.scenario.description import ScenarioDescription
 from models.scenario.fault_tolerance import ActiveReplica
 from models.scenario.job import Operator
-from models.scenario.workload import ProfileKeys
 
 
 def task_name(operator: str, index: int) -> str:
@@ -238,8 +237,10 @@ def _connected(here: int, there: int, partitioning: str) -> int:
     return -(-there // here) if is_pairwise(partitioning) else there
 
 
-def keys_seen(scenario: ScenarioDescription, name: str) -> float:
+def keys_seen(scenario: ScenarioDescription, name: str, within_s: float | None = None) -> float:
     """Return how many keys can reach an operator: those of the largest law, since all laws number keys alike.
+
+    `within_s`: in a part of the run of this length; without it in all of it.
 
     An upper bound of the different keys that arrive: an operator that gives its outputs new keys hides those upstream.
     """
@@ -255,9 +256,9 @@ def keys_seen(scenario: ScenarioDescription, name: str) -> float:
     for upstream in nx.ancestors(passed, name):
         output = operators[upstream].output
         if operators[upstream].kind == "source":
-            keys = scenario.workload[upstream].keys
-            groups = operators[name].groups
-            largest = max(largest, groups if isinstance(keys, ProfileKeys) else keys.count)
+            workload = scenario.workload[upstream]
+            keys = workload.most_keys(scenario.duration_s) if within_s is None else workload.keys_within(within_s)
+            largest = max(largest, operators[name].groups if keys is None else keys)
         elif output is not None and output.keys is not None:
             largest = max(largest, output.keys.count)
     return float(largest)

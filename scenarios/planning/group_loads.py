@@ -19,7 +19,7 @@ from models.records.profile import Profile
 from models.scenario.job import Operator
 from models.scenario.key_groups import groups_of_keys
 from models.scenario.scenario import Scenario
-from models.scenario.workload import ConstantRate, ProfileKeys, ProfileRate, UniformKeys
+from models.scenario.workload import ConstantRate, NexmarkKeys, ProfileKeys, ProfileRate, UniformKeys
 from models.topology import layout
 from models.validation_messages import path_text
 
@@ -168,9 +168,9 @@ def _source(scenario: Scenario, name: str, profile: Profile, profiled: str, bins
         scale = rate.mean_per_s * bin_s / counts.sum(axis=0).mean()
         by_group = counts[:, :bins] * scale
         return _Flow(by_group, by_group.sum(axis=0), None)
-    if isinstance(rate, ConstantRate) and not isinstance(workload.keys, ProfileKeys):
+    if isinstance(rate, ConstantRate) and not isinstance(workload.keys, (ProfileKeys, NexmarkKeys)):
         return _Flow(None, np.full(bins, rate.constant_per_s * bin_s), _weights(workload.keys))
-    rule = "can be planned with for one source with a profile beside sources with a constant rate only"
+    rule = "can be planned with for one source with a profile beside sources with a constant rate and law of keys only"
     raise InputError.at(f"workload.{name}.rate", type(rate).__name__, rule)
 
 

@@ -13,7 +13,14 @@ from models.engines.restart_strategies import ExponentialDelay, FailureRate, Fix
 from models.errors import InputFault
 from models.scenario.events import DriverFailure, HostFailure
 from models.scenario.scenario import Scenario
-from models.scenario.workload import ProfileKeys, ProfileRate, StepRate
+from models.scenario.workload import (
+    NexmarkKeys,
+    ProfileKeys,
+    ProfileRate,
+    SeriesRate,
+    SourceWorkload,
+    StepRate,
+)
 from models.validation_messages import path_text
 
 MOST_REPLICATIONS = 100_000
@@ -152,6 +159,8 @@ def _of_keys(scenario: Scenario) -> Iterator[InputFault]:
                     "needs a rate from a profile",
                     "or choose uniform or zipf",
                 )
+        elif isinstance(workload.keys, NexmarkKeys):
+            yield from _of_nexmark(name, workload, scenario.duration_s)
         elif workload.keys.count > MOST_KEYS:
             yield InputFault(path_text((*here, "count")), workload.keys.count, f"must be at most {MOST_KEYS}")
     for name, operator in scenario.operators.items():
@@ -163,6 +172,21 @@ def _of_keys(scenario: Scenario) -> Iterator[InputFault]:
             where = path_text(("operators", name, "key_hash"))
             rule = "its keys come from a profile, which has hashed them"
             yield InputFault(where, operator.key_hash, rule, "leave the key out, or give keys of the workload a law")
+
+
+def _of_nexmark(name: str, workload: SourceWorkload, duration_s: float) -> Iterator[InputFault]:
+    """Yield why events cannot be numbered as NEXMark numbers them."""
+    where = path_text(("workload", name, "keys", "distribution"))
+    if isinstance(workload.rate, (SeriesRate, ProfileRate)):
+        rule = "needs a rate that is constant, in steps or a ramp"
+        yield InputFault(where, "nexmark", rule, "or choose uniform or zipf")
+        return
+    if workload.batch != 1:
+        yield InputFault(where, "nexmark", "numbers events one by one", f"remove workload.{name}.batch")
+    most = workload.most_keys(duration_s)
+    if most is not None and most > MOST_KEYS:
+        rule = f"the run would have up to {most} ids; at most {MOST_KEYS} are possible"
+        yield InputFault(where, "nexmark", rule, "make the run shorter, or the rate lower")
 
 
 def _has_groups_of_profile(scenario: Scenario, name: str) -> bool:

@@ -277,6 +277,32 @@ BROKEN: list[tuple[dict[str, object], list[str]]] = [
         ["workload.words.keys.distribution = profile: needs a rate from a profile (or choose uniform or zipf)"],
     ),
     (
+        {
+            "workload/words/keys": {"distribution": "nexmark", "field": "bid.auction"},
+            "workload/words/rate": {"series": "rates.csv", "step": "1 s"},
+        },
+        [
+            "workload.words.keys.distribution = nexmark: needs a rate that is constant, in steps or a ramp "
+            "(or choose uniform or zipf)"
+        ],
+    ),
+    (
+        {"workload/words/keys": {"distribution": "nexmark", "field": "bid.auction"}, "workload/words/batch": 10},
+        [
+            "workload.words.keys.distribution = nexmark: numbers events one by one (remove workload.words.batch)",
+        ],
+    ),
+    (
+        {
+            "workload/words/keys": {"distribution": "nexmark", "field": "auction.id"},
+            "workload/words/rate": "1e6 /s",
+        },
+        [
+            "workload.words.keys.distribution = nexmark: the run would have up to 600000001 ids; at most 10000000 are "
+            "possible (make the run shorter, or the rate lower)"
+        ],
+    ),
+    (
         {"workload/words/keys": {"distribution": "uniform", "count": 10**8}},
         ["workload.words.keys.count = 100000000: must be at most 10000000"],
     ),
