@@ -13,6 +13,8 @@ from test_planes import on_both
 from models.scenario.nexmark import Field, ids_within, most_ids
 from models.scenario.scenario import Scenario
 from models.scenario.workload import NexmarkKeys
+from scenarios.files.scenario import read_scenario, resolve
+from scenarios.runs.run import run
 from sim.arrival_stream import ArrivalStream
 from sim.arrivals import draw_arrivals
 from sim.nexmark_keys import nexmark_keys
@@ -141,3 +143,16 @@ def test_both_planes_give_equal_rows() -> None:
         "hosts": {"h": {"count": 2}},
     }
     assert on_both(raw) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "read", "outputs"),
+    [("nexmark-q1", "bids", 1.0), ("nexmark-q2", "bids", 1 / 123), ("nexmark-q3", "auctions", 0.1)],
+)
+def test_queries_have_as_many_outputs_for_an_event_as_they_should(query: str, read: str, outputs: float) -> None:
+    """Query 3: one category of five, and three states of six."""
+    loaded = read_scenario(resolve(query), ["duration=20 s", "events={}"])
+    result = run(loaded.scenario, folder=loaded.folder)
+    seen = result.summary["operators"]
+    events = seen[read]["processed"]
+    assert seen["sink"]["processed"] / events == pytest.approx(outputs, abs=4 * (outputs / events) ** 0.5)

@@ -42,6 +42,13 @@ SHORT = {
     "kafka-streams-recovery": ["duration=90 s", "events.kill.at=12 s", "workload.clicks.rate=50 /s", *ONCE],
     "nexmark-q1": ["duration=10 s", "workload.bids.rate=200 /s", *ONCE],
     "nexmark-q2": ["duration=10 s", "workload.bids.rate=200 /s", *ONCE],
+    "nexmark-q3": [
+        "duration=40 s",
+        "workload.persons.rate=20 /s",
+        "workload.auctions.rate=60 /s",
+        "events.kill.at=12 s",
+        *ONCE,
+    ],
     "nexmark-q5": ["duration=40 s", "workload.bids.rate=100 /s", "events.kill.at=12 s", *ONCE],
     "nexmark-q7": ["duration=25 s", "workload.bids.rate=100 /s", *ONCE],
     "nexmark-q8": [
