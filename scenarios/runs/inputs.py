@@ -195,14 +195,14 @@ def inputs_of(
     known = profiles_of(scenario, folder) if profiles is None else profiles
     check_key_groups(scenario, known)
     rates, shares = rates_of(scenario, folder, known), shares_of(scenario, known)
-    if not scenario.fault_tolerance.takes_checkpoints:
-        return RunInputs(rates=rates, shares=shares, checkpoint_hosts=checkpoint_hosts or {})
-    # Solvers are loaded only where checkpoints are held: `validate` of other scenarios begins sooner.
-    from scenarios.planning.checkpoints import checkpoint_hosts_of  # noqa: PLC0415
+    tolerance = scenario.fault_tolerance
+    planned, planner = checkpoint_hosts or {}, None
+    if tolerance.takes_checkpoints and checkpoint_hosts is None and tolerance.store != "remote":
+        # Solvers are loaded only where hosts hold checkpoints: other scenarios begin sooner.
+        from scenarios.planning.checkpoints import checkpoint_hosts_of  # noqa: PLC0415
 
-    planned = checkpoint_hosts_of(scenario, folder, known) if checkpoint_hosts is None else checkpoint_hosts
-    planner = None
-    if scenario.fault_tolerance.maintenance is not None:
+        planned = checkpoint_hosts_of(scenario, folder, known)
+    if tolerance.takes_checkpoints and tolerance.maintenance is not None:
         from scenarios.planning.maintenance import planner_of  # noqa: PLC0415
 
         planner = planner_of(scenario)
