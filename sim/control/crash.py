@@ -67,8 +67,11 @@ class CrashCoordinator:
         """
         # Control still trusts the host and what it has, checkpoints included: note that while it is there.
         lost = self.state.view.died(host, self._checkpoints_on(host))
-        if self.batches is not None and self.batches.driver == host:
-            self.batches.dies()
+        if self.batches is not None:
+            if self.batches.driver == host:
+                self.batches.dies()
+            elif self._is_sending(host):
+                self.batches.lost_on_the_way(host)
         # The host is dead before the plane drops what it had: nothing that ends there may start anything else.
         self.cluster.host_alive[host] = False
         self.recovery.copies.lost(host)
@@ -86,6 +89,12 @@ class CrashCoordinator:
         # The plane drops task by task, as the cluster still lists them.
         self.state.plane.crash(host)
         self.cluster.lose_tasks(host)
+
+    def _is_sending(self, host: int) -> bool:
+        """Return whether something may be on its way that tasks of the host have sent."""
+        operators = {self.cluster.task_operator[task] for task in self.cluster.host_tasks[host]}
+        alive = (task for task, is_alive in enumerate(self.cluster.task_alive) if is_alive)
+        return any(self.state.plane.last_arrival_ns(task, operators) is not None for task in alive)
 
     def lose_driver(self) -> list[int]:
         """Lose all tasks with the driver, whose host lives; return the partitions."""
@@ -162,8 +171,9 @@ class CrashCoordinator:
         down, found = [loss for loss in losses if self._is_lost(loss)], list[LostPartition]()
         for task in self.recovery.method.rolled_back(down) if down else ():
             found += [losses[0]._replace(partition=partition) for partition in self._kill(task)]
-        if down and self.checkpoints_end is not None:
-            self.checkpoints_end()
+        if self.checkpoints_end is not None:
+            if down:  # else the checkpoint of the job goes on: nothing of it was on the host
+                self.checkpoints_end()
         elif self.state.plan.scenario.fault_tolerance.aborts_checkpoints:
             self.state.plane.abort_checkpoints([loss.partition for loss in (*down, *found)])
         return found

@@ -65,6 +65,7 @@ class MicroBatches:
         self._batch: CatchUp | None = None  # the tasks that have something to do for it
         self._unstored: set[int] = set()
         self._disturbed = False  # an executor was lost in the batch
+        self._missing: set[int] = set()  # dead hosts, not detected, whose outputs may not have arrived
         self._wake: simpy.Event | None = None
         self._lost: list[LostPartition] = []  # what comes back with the driver
         self._restarting = self._waits = False
@@ -151,7 +152,7 @@ class MicroBatches:
     def _comes_true(self, met: Callable[[], bool], life: int) -> _Answer:
         """Wait for something; return False if the driver or an executor was lost meanwhile."""
         while life == self._life and not self._disturbed:
-            if met():
+            if not self._missing and met():
                 return True
             self._wake = self.clock.event()
             yield self._wake
@@ -252,9 +253,18 @@ class MicroBatches:
         """Stop the query: its driver is dead, which nobody has detected."""
         self._life += 1
         self._open = -1
+        self._missing.clear()
         self._forget()
         self.undo()
         self.method.driver_is_down = self._behind = True
+
+    def lost_on_the_way(self, host: int) -> None:
+        """Note that a host is dead, which nobody has detected, and that what it had sent may not arrive.
+
+        Who waits for that does not end: it cannot be read, and the batch is not done without it.
+        """
+        if not self.method.driver_is_down:
+            self._missing.add(host)
 
     def undo(self) -> None:
         """Forget the versions of the batch, which is not committed: what is lost goes back to those before."""
@@ -265,6 +275,7 @@ class MicroBatches:
         if not losses:
             return
         self._behind = True
+        self._missing -= {loss.host for loss in losses}
         if not self.method.driver_is_down:
             self._start(losses)
             self._disturbed = True

@@ -156,9 +156,11 @@ class RegionRestarts:
                 name = self.state.plan.host_names[dead[0]]
                 why = f"it got a slot of {name}, which is dead"
                 self.state.decide(Action.RESTART, JOB, why, verdict=Verdict.REFUSED)
-                if self._loop.is_steady:  # no strategy says when: look again when its death is detected
-                    down.waits = True
-                    return
+                if self._loop.is_steady:  # no strategy says when: look again at once, or when its death is detected
+                    if self._is_to_be_detected(dead):
+                        down.waits = True
+                        return
+                    continue
                 yield from self._loop.fail()
                 if not (yield from self._pass_by([region])):
                     return
@@ -189,6 +191,10 @@ class RegionRestarts:
         Of a silent host it does not: its tasks cannot be cancelled before the host counts as dead.
         """
         return len(self._down[region].losses) == len(self.method.partitions_in(region))
+
+    def _is_to_be_detected(self, dead: Sequence[int]) -> bool:
+        """Return whether control does not know yet that one of these hosts is dead."""
+        return any(map(self.state.view.host_alive, dead))
 
     def _take_slots(self, down: _Down) -> bool:
         """Find a slot for each task, or for none of them; return whether there are enough."""

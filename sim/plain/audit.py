@@ -3,10 +3,10 @@
 The expected inputs of every partition follow from the sources' tuples by the same pure functions that the run uses
 (ids, selectivity, routing). Tuples in flight (queued, held, in service, on a wire to a live task) or awaiting replay,
 and everything derived from them, count neither as expected nor as lost. Where the job goes back to one checkpoint of
-all, and something is down, that is all that sources and timers have emitted since then. Of a root that an acker knows
-to be done, everything was processed: what is derived from a tuple that comes once more is expected all the same.
-Operators downstream of a window are not audited: their inputs depend on watermarks as well. A timer is a source: its
-outputs are known by their numbers.
+all, and something is down, that is all that sources and timers have emitted since then, and its in-flight data. Of a
+root that an acker knows to be done, everything was processed: what is derived from a tuple that comes once more is
+expected all the same. Operators downstream of a window are not audited: their inputs depend on watermarks as well. A
+timer is a source: its outputs are known by their numbers.
 """
 
 from __future__ import annotations
@@ -48,15 +48,16 @@ def accounts(plane: PlaneState) -> dict[int, Account]:
     found = {plan.index: Account() for plan in plane.plan.operators if not plan.is_source and plan.reckoned}
     unfinished, since_checkpoint = _unfinished(plane), _since_checkpoint(plane)
     for begin in _begun(plane):
-        todo = _receivers(plane, *begin)
-        comes_again = begin[:2] in unfinished or any(one[:2] in since_checkpoint for one in todo)
+        sent = _receivers(plane, *begin)
+        comes_again = begin[:2] in unfinished or any(one[:2] in since_checkpoint for one in sent)
         done = isinstance(plane.acker, Acker) and begin[0].operator.is_source and not comes_again
+        todo = [(*one, comes_again) for one in sent]
         while todo:
-            partition, tuple_id, key = todo.pop()
+            partition, tuple_id, key, again = todo.pop()
             if not partition.operator.reckoned:
                 continue
             there = tuple_id in final[partition]
-            in_flight = not there and (comes_again or tuple_id in coming[partition])
+            in_flight = not there and (again or tuple_id in coming[partition])
             # Not expected yet, and neither are its descendants: the walk ends here.
             if in_flight and not done:
                 continue
@@ -66,8 +67,9 @@ def accounts(plane: PlaneState) -> dict[int, Account]:
                 # A lost tuple is walked on from all the same: the outputs that it would have had are lost, too.
                 if not there:
                     account.lost.add((partition.index, tuple_id))
+            again = again or (partition, tuple_id) in since_checkpoint
             for child, child_key in _made(partition.operator, tuple_id, key):
-                todo += _receivers(plane, partition, child, child_key)
+                todo += [(*one, again) for one in _receivers(plane, partition, child, child_key)]
     for partition, ids in applied.items():
         if partition.operator.index in found:
             found[partition.operator.index].duplicated += len(ids) - len(final[partition])
@@ -102,9 +104,10 @@ def _unfinished(plane: PlaneState) -> set[tuple[Partition, int]]:
 
 
 def _since_checkpoint(plane: PlaneState) -> set[tuple[Partition, int]]:
-    """Return (receiver, id) of what sources and timers send again if the job goes back, and it will: a part is down.
+    """Return (receiver, id) of what comes again if the job goes back, and it will: a part is down.
 
-    In between nobody keeps outputs. What a live operator has sent to the dead is made anew once all have gone back.
+    Sources and timers send it, or it is in-flight data. In between nobody keeps outputs. What a live operator has sent
+    to the dead is made anew once all have gone back.
     """
     rules = plane.plan.scenario.fault_tolerance
     if rules.job_checkpoints is None or all(partition.live for partition in _owners(plane)):
@@ -115,6 +118,8 @@ def _since_checkpoint(plane: PlaneState) -> set[tuple[Partition, int]]:
         for receiver, rows in source.partition.kept.items()
         for row in rows
     }
+    for partition in _owners(plane):
+        found.update((partition, one.row.id) for one in partition.in_flight)
     for partition in plane.all_partitions():
         for number in range(partition.ticks_let_go, partition.time.ticks):
             tick = partition.operator.tick(partition.index, number + 1)

@@ -8,6 +8,7 @@ from functools import cache, lru_cache
 from random import Random
 from typing import Any
 
+from lab.engines import Rules
 from lab.shapes import CHAIN, JOIN, KEYED, MOVABLE, SINK, SOURCE, Dataflow, Node, dataflow
 from models.scenario.inputs import RunInputs
 from models.scenario.scenario import Scenario
@@ -43,6 +44,7 @@ class Job:
     stateless: tuple[str, ...] = ()  # operators that are maps then, with a task for each group
     method: str = "checkpoint"  # of recovery, where they are
     store: str = "nodes"  # of the checkpoints
+    rules: Rules | None = None  # of an engine
 
     @property
     def dataflow(self) -> Dataflow:
@@ -96,7 +98,13 @@ def scenario_of(job: Job) -> Scenario:
         "fault_tolerance": {"method": job.method, "interval": "1 s", "store": job.store},
         "waves": dict.fromkeys(("prepare", "commit", "init"), "1 ms") if job.works else {},
     }
-    if job.acks:
+    if job.rules is not None:
+        raw |= job.rules.keys() | {"events": {"failure": NEVER_HAPPENS}}
+        if job.rules.commits:
+            for name, keys in operators.items():
+                if job.dataflow[name].kind == SINK:
+                    keys["commit"] = "at-checkpoint"
+    elif job.acks:
         acker = {"acks": job.acks, "timeout": "1000 s"}
         raw["fault_tolerance"] = {"method": "acker", "guarantee": "at-least-once", "acker": acker}
         raw["waves"] |= {"interval": "1 s"}
@@ -143,7 +151,8 @@ def _operator(job: Job, name: str, node: Node) -> dict[str, Any]:
     if node.kind == SOURCE:
         return {"kind": "source", "parallelism": job.sources}
     if node.kind == SINK:
-        return {"kind": "sink", "inputs": dict.fromkeys(node.inputs, "shuffle")}
+        lanes = {"parallelism": job.sources} if node.forward else {}
+        return {"kind": "sink", "inputs": _inputs(node), **lanes}
     bound = {} if job.buffer is None else {"buffer": job.buffer}
     if name in job.stateless:
         return {
@@ -163,7 +172,8 @@ def _operator(job: Job, name: str, node: Node) -> dict[str, Any]:
     if job.writes:
         common |= {"serialise": "1 MB/s", "deserialise": "1 MB/s"}
     if node.kind not in MOVABLE:
-        return common | {"kind": "map", "inputs": dict.fromkeys(node.inputs, "shuffle")}
+        lanes = {"parallelism": job.sources} if node.forward else {}
+        return common | {"kind": "map", "inputs": _inputs(node)} | lanes
     common |= {"inputs": dict.fromkeys(node.inputs, "key"), "key_groups": job.groups}
     common |= {"output": {"keys": {"distribution": "uniform", "count": KEYS}}}
     if node.kind == JOIN:
@@ -173,10 +183,16 @@ def _operator(job: Job, name: str, node: Node) -> dict[str, Any]:
     return common | {"kind": "aggregate"}
 
 
+def _inputs(node: Node) -> dict[str, str]:
+    return dict.fromkeys(node.inputs, "forward" if node.forward else "shuffle")
+
+
 @lru_cache(maxsize=1024)
 def plan_of(job: Job) -> RunPlan:
     """Return everything about the job that no schedule changes; what a tuple makes is worked out once."""
     plan = RunPlan.of(scenario_of(job), RunInputs(), 0)
+    if job.rules is not None:  # when what was sent has arrived is not known before: as on links that are shared
+        plan = replace(plan, fair=True)
     for operator in plan.operators:
         operator.outputs = cache(operator.outputs)  # type: ignore[method-assign]
         for edge in operator.edges:

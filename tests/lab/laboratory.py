@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -59,6 +59,10 @@ class StepSource(Source):
         """Emit the arrivals of the time when the task was down."""
         self.catch_up()
 
+    def lag(self, now_ns: int) -> int:
+        """Return how many tuples have arrived and are not emitted."""
+        return self.arrived - self.emitted
+
 
 class LabWorld(PlainPlane):
     """The plain plane, whose links and arrivals are steps; checkpoints are taken when asked for."""
@@ -87,6 +91,13 @@ class LabWorld(PlainPlane):
 
     def start_checkpoints(self, *_: Any) -> None:
         """Periodic checkpoints are faults of the schedule."""
+
+    def last_arrival_ns(self, task: int, operators: Collection[int], before: int | None = None) -> int | None:
+        """Return that it is yet to come, if a tuple is under way to the task; None if there is none."""
+        found = self.tasks[task]
+        limit = self._sendings if before is None else before
+        under_way = (visit for visit, goal in self.wire.items() if goal is found and visit.number < limit)
+        return self.clock.now_ns() + 1 if any(one.origin.operator.index in operators for one in under_way) else None
 
     def stored(self, partition: int) -> int:
         """Return how many checkpoints of the group were stored."""

@@ -16,7 +16,7 @@ from itertools import accumulate, islice
 from random import Random
 from typing import Any
 
-from sim.clock import ARRIVAL, CREDIT, MESSAGE, RECEIVER, SERVICE, TICKS, Clock, Process
+from sim.clock import ARRIVAL, CREDIT, END_OF_INSTANT, MESSAGE, RECEIVER, SERVICE, TICKS, Clock, Process
 
 CLASS = ARRIVAL - SERVICE
 SPEEDS = (0.003, 0.03, 0.3, 1.0, 1.0)  # of a place in a schedule: some crawl
@@ -103,6 +103,20 @@ NOW = object()  # what a control process yields that goes on at once
 Condition = Callable[[], bool]
 
 
+class Signal:
+    """What a control process waits for until somebody gives it, as an event of SimPy; it goes on in that instant."""
+
+    def __init__(self, clock: Scheduler) -> None:
+        self._clock, self.triggered = clock, False
+        self.process: Process | None = None
+
+    def succeed(self) -> None:
+        """Let the process go on that waits."""
+        self.triggered = True
+        if self.process is not None:
+            self._clock.goes_on(self.process)
+
+
 class Scheduler(Clock):
     """Only for the plain plane, whose every step is an event of its clock.
 
@@ -121,6 +135,7 @@ class Scheduler(Clock):
         self._begin: deque[Process] = deque()  # control processes of this instant
         self._go_on: deque[Process] = deque()
         self._waiting: list[tuple[Condition, Process]] = []  # control processes that look again and again
+        self._ends: list[tuple[int, Callable[[Any], None]]] = []  # what only checks, at the end of a step
 
     def add(self, place: Place, call: Callable[[Any], None]) -> None:
         """Add a step that may come at any time from now on, behind the others at its place."""
@@ -141,8 +156,13 @@ class Scheduler(Clock):
         (self.late if late else self.lanes)["timer", self._added, 0] = deque([(self._added, call)])
 
     def at(self, time_ns: int, rank: int, call: Callable[[Any], None]) -> None:
-        """Add the step, whatever the time; watermarks have no meaning without one, and are left out."""
-        if not TICKS <= rank < CREDIT:
+        """Add the step, whatever the time; watermarks have no meaning without one, and are left out.
+
+        What only checks at the end of an instant is no step: it comes at the end of this one, or of the next.
+        """
+        if rank == END_OF_INSTANT:
+            self._ends.append((min(time_ns, self._now + 1), call))
+        elif not TICKS <= rank < CREDIT:
             self.add(place_of(rank), call)
 
     def process(self, process: Process) -> Any:
@@ -152,6 +172,14 @@ class Scheduler(Clock):
     def sleep(self, until_ns: int) -> Any:
         """Return what a control process yields: it goes on at a step of its own, or at once if the time has come."""
         return NOW if until_ns <= self._now else None
+
+    def event(self) -> Any:
+        """Return something for which a control process waits."""
+        return Signal(self)
+
+    def goes_on(self, process: Process) -> None:
+        """Let a control process go on in this instant."""
+        self._go_on.append(process)
 
     def when(self, holds: Condition) -> Any:
         """Return what a control process yields that looks again and again: it may go on at a step once that holds.
@@ -163,6 +191,10 @@ class Scheduler(Clock):
     def take(self) -> bool:
         """Do the next step, and all that control does at once because of it; return False if none is left."""
         lanes = self.lanes or self.late
+        if not lanes and self._ends:
+            self._now += 1
+            self.settle()
+            return True
         if not lanes:
             return False
         self.late_steps += not self.lanes
@@ -177,7 +209,16 @@ class Scheduler(Clock):
         return True
 
     def settle(self) -> None:
-        """Run the control processes of this instant."""
+        """Run the control processes of this instant, then what only checks at its end."""
+        self._run_control()
+        while any(at_ns <= self._now for at_ns, _ in self._ends):
+            due = [call for at_ns, call in self._ends if at_ns <= self._now]
+            self._ends = [one for one in self._ends if one[0] > self._now]
+            for call in due:
+                call(None)
+            self._run_control()
+
+    def _run_control(self) -> None:
         while self._begin or self._go_on:
             process = self._begin.popleft() if self._begin else self._go_on.popleft()
             try:
@@ -188,6 +229,8 @@ class Scheduler(Clock):
                 self._go_on.append(process)
             elif event is None:
                 self._sleeps(process)
+            elif isinstance(event, Signal):
+                event.process = process
             else:
                 self._waiting.append((event, process))
         if self._waiting:

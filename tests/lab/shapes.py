@@ -16,6 +16,7 @@ class Node:
 
     kind: str
     inputs: tuple[str, ...] = ()
+    forward: bool = False  # each task reads from one of each operator upstream
 
 
 Dataflow = Mapping[str, Node]  # sources first, sinks last, each operator behind those that send to it
@@ -89,6 +90,26 @@ SHAPES: dict[str, Dataflow] = {
 }
 """All shapes but the chain, whose length a job states."""
 
+REGIONS: dict[str, Dataflow] = {
+    # As many failover regions as sources have tasks.
+    "lanes": {
+        "in": Node(SOURCE),
+        "before": Node(UNKEYED, ("in",), forward=True),
+        "after": Node(UNKEYED, ("before",), forward=True),
+        "out": Node(SINK, ("after",), forward=True),
+    },
+    # A region that has key groups, and the lanes of another source.
+    "apart": {
+        "in": Node(SOURCE),
+        "other": Node(SOURCE),
+        "keyed": Node(KEYED, ("in",)),
+        "lane": Node(UNKEYED, ("other",), forward=True),
+        "out": Node(SINK, ("keyed",)),
+        "out_lane": Node(SINK, ("lane",), forward=True),
+    },
+}
+"""Shapes with parts that are not connected: a failure of one leaves the others as they are."""
+
 
 def smaller_shapes(shape: str) -> list[str]:
     """Return the shapes with fewer operators, the smallest first."""
@@ -98,4 +119,4 @@ def smaller_shapes(shape: str) -> list[str]:
 
 def dataflow(shape: str, stages: int) -> Dataflow:
     """Return the operators of a shape; `stages` is the length of a chain."""
-    return chain(stages) if shape == CHAIN else SHAPES[shape]
+    return chain(stages) if shape == CHAIN else (SHAPES | REGIONS)[shape]

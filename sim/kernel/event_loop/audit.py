@@ -231,9 +231,10 @@ def enter_carried(state: State, table: np.ndarray, partitions: np.ndarray, ids: 
 
 @kernel
 def enter_since_checkpoint(state: State, table: np.ndarray, stack: np.ndarray) -> None:
-    """Note what sources and timers send again where the job goes back to a checkpoint of all: if anything is down.
+    """Note what comes again where the job goes back to a checkpoint of all: if anything is down.
 
-    In between nobody keeps outputs. What a live operator has sent to the dead is made anew once all have gone back.
+    Sources and timers send it, or it is in-flight data. In between nobody keeps outputs. What a live operator has sent
+    to the dead is made anew once all have gone back.
     """
     down = False
     for partition in range(state.partitions.shape[0]):
@@ -254,6 +255,10 @@ def enter_since_checkpoint(state: State, table: np.ndarray, stack: np.ndarray) -
         for number in range(u.ticks_stored, u.ticks):
             for k in range(_push_tick(state, stack, partition, number + 1)):
                 mark(table, np.int64(stack[k, 0]), stack[k, 1], AGAIN)
+        visit = u.in_flight_head
+        while visit != NONE:
+            mark(table, u.group, state.visits[visit].id, AGAIN)
+            visit = state.visits[visit].next
 
 
 @kernel
@@ -434,9 +439,12 @@ def _follow(
     stack: np.ndarray,
 ) -> None:
     beyond = NONE  # what stands higher on the stack follows from what is on its way
+    anew = NONE  # what stands higher on the stack follows from what comes again
     while depth > 0:
         if depth <= beyond:
             beyond = NONE
+        if depth <= anew:
+            anew = NONE
         depth -= 1
         partition, tuple_id, key = np.int64(stack[depth, 0]), stack[depth, 1], np.int64(stack[depth, 2])
         flags = 0
@@ -445,10 +453,13 @@ def _follow(
             if table[k].partition != NONE:
                 flags = table[k].flags
         there = flags & THERE != 0
+        comes = again or anew != NONE
+        if anew == NONE and flags & AGAIN:
+            anew = depth
         operator = state.partitions[partition].operator
         if beyond != NONE:
             lost[operator] += not there and gone[partition] > 0  # it is forgotten: as such it is taken off again
-        elif not _is_in_flight(flags, closed, again, done, gone[partition]):
+        elif not _is_in_flight(flags, closed, comes, done, gone[partition]):
             expected[operator] += 1
             lost[operator] += not there
         elif closed and not done:

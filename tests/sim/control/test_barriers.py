@@ -189,6 +189,15 @@ def test_no_checkpoint_begins_while_tasks_are_down() -> None:
     assert outcomes(found) == ["completed", "aborted"]
 
 
+def test_a_restart_whose_slots_are_lost_meanwhile_takes_others_if_that_is_detected() -> None:
+    slow = {"restart": {"distribution": "deterministic", "value": "500 ms"}}
+    again = {"first": dies(0, 1300), "second": dies(1, 1700)}
+    found = run(job(events=again, detector=NOTICED, recovery=slow, hosts={"h": {"count": 3}}))
+    # What is lost has slots of h-1 until 2100; its death is detected at 1800.
+    assert {host for (host,) in column(found, "recoveries", "target")} == {2}
+    assert min(at for (at,) in column(found, "recoveries", "restored_ns")) >= 2600
+
+
 @pytest.mark.parametrize("guarantee", ["exactly-once", "at-least-once"])
 def test_what_is_sent_to_a_dead_host_is_not_lost_before_anybody_knows(guarantee: str) -> None:
     # Of `quick` and `late` nobody keeps outputs: sources send all again that came after the checkpoint of 2.02 s.

@@ -166,6 +166,20 @@ def test_an_executor_that_dies_repeats_only_its_tasks(at_ms: int) -> None:
     assert found.tables["ledger"]["lost"].tolist() == [0, 0, 0]
 
 
+def test_a_batch_is_not_done_without_what_a_dead_executor_had_not_sent() -> None:
+    raw = job(network={"sharing": "fair", "latency": "0 s"})
+    raw["hosts"] = {"w": {"count": 3, "network": "1 kB/s"}}
+    raw["placement"]["tasks"]["out-0"] = "w-2"
+    raw["operators"]["count"]["state"] = {"model": "fixed", "bytes": "1 B"}
+    # The last tuple of the first batch is counted at 2007, states are stored at 2011, its output is sent until 2109.
+    raw |= {"events": {"dies": {"kind": "host-failure", "host": "w-1", "at": "2050 ms", "silent": True}}}
+    raw["detector"] |= {"heartbeat": "1 s", "timeout": "4 s"}
+    found = ran(raw)
+    assert found.tables["failures"]["detected_ns"].tolist() == [6000 * MS]
+    assert [created for _, created in batches(found)][:2] == [arrivals(100, 900), [900.0]]
+    assert found.tables["ledger"]["lost"].tolist() == [0, 0, 0]
+
+
 def test_the_host_of_the_driver_takes_the_query_with_it() -> None:
     killed = ran(job(events={"kill": {"kind": "host-failure", "host": "w-0", "at": "8130 ms"}}))
     assert len(killed.tables["recoveries"]["operator"]) == 5

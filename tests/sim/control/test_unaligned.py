@@ -21,7 +21,7 @@ from test_planes import differences
 from test_recovery import check_job
 from test_region_restart import NOTICED
 
-from models.records.tables import RunRecords
+from models.records.tables import NEVER, RunRecords
 from models.scenario.rules import faults
 from sim.control.barriers import BarrierCheckpoints, JobCheckpoint
 from sim.engine import simulate
@@ -109,6 +109,26 @@ def test_outputs_that_find_no_room_are_overtaken_too() -> None:
     assert in_flight(found)[0] == 600
     assert not found.tables["ledger"]["lost"].any()
     assert not found.tables["ledger"]["duplicated"].any()
+
+
+def test_in_flight_data_that_was_processed_since_is_not_lost_before_a_failure_is_noticed() -> None:
+    raw = backlog({"unaligned": True})
+    raw |= {"events": {"dies": dies(1, 2700)}, "detector": {"heartbeat": "500 ms", "timeout": "5 s"}}
+    raw["placement"]["tasks"] |= {"sum-0": "h-1", "out-0": "h-1"}
+    found = run(raw)
+    assert found.tables["failures"]["detected_ns"].tolist() == [NEVER]
+    assert in_flight(found)[1] > 0
+    # `late` has sent some of it to the dead, and will get it again.
+    assert found.tables["ledger"]["lost"].tolist() == [0, 0, 0, 0]
+
+
+def test_a_host_without_tasks_that_dies_ends_no_checkpoint() -> None:
+    raw = job({"unaligned": True})
+    calm = run(raw)
+    found = run(raw | {"events": {"dies": dies(1, 650)}, "detector": {"heartbeat": "200 ms", "timeout": "425 ms"}})
+    # The checkpoint of 1010 has its last barrier at 1040.
+    assert column(found, "failures", "lost_partitions", "detected_ns") == [(0, 1025)]
+    assert checkpoints(found) == checkpoints(calm)
 
 
 # -- bad input

@@ -1,0 +1,334 @@
+"""Jobs that engines recover, under the scheduler: hosts die at any step, and what the engine does beside tuples comes.
+
+A *case* is a job, what is to happen to it, and an order of steps. Kinds of cases stand in `KINDS` of `lab.cases`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+from lab.engines import Rules
+from lab.invariants import InOrder, NothingWaits, OneLives, Seen
+from lab.job import Job
+from lab.laboratory import Laboratory
+from lab.losses import stored
+from lab.scheduler import Chooser, Listed, Noted, Seeded
+from sim.plain.audit import accounts
+
+MOST_STEPS = 30_000
+FAR = 10**15
+REPAIRS = (None, 1, 1, FAR)  # of a host: never, before or after its failure is detected
+AIMED = 0.6  # of the crashes that can be are of who does it
+ROLES = ("any", "any", "source", "state", "state", "sink", "nobody", "saves", "comes back")
+
+
+@dataclass(frozen=True)
+class Crash:
+    """A host dies after so many events of a kind, or later: one that has the role, if there is one."""
+
+    event: str
+    after: int
+    role: str
+    pick: int
+    repair_ns: int | None
+
+
+@dataclass(frozen=True)
+class Case:
+    """Everything that determines a run; without `choices` steps are drawn by the seed."""
+
+    kind: str
+    seed: int
+    job: Job
+    crashes: tuple[Crash, ...] = ()
+    acts: tuple[tuple[str, int], ...] = ()  # what the engine may do, after so many steps or later
+    counts_ns: tuple[int, ...] = (1,)  # for how many steps hosts that are dead still count, by turns
+    stepped_links: bool = False
+    fair_links: bool = False
+    choices: tuple[int, ...] | None = None
+
+    @property
+    def rules(self) -> Rules:
+        """Return the rules of the engine."""
+        assert self.job.rules is not None
+        return self.job.rules
+
+
+def drawn_crashes(draw: Random, numbers: Iterable[int], after: dict[str, tuple[int, ...]]) -> tuple[Crash, ...]:
+    """Return so many crashes, after events of these kinds."""
+    found = []
+    for _ in range(draw.choice([*numbers])):
+        event = draw.choice([*after])
+        aimed = {"comes back": ("assigned", "installed"), "saves": ("message", "taken"), "target": ("slots",)}
+        role = next((one for one, its in aimed.items() if event in its and draw.random() < AIMED), draw.choice(ROLES))
+        found.append(Crash(event, draw.choice(after[event]), role, draw.randrange(12), draw.choice(REPAIRS)))
+    return tuple(found)
+
+
+@dataclass
+class _Later:
+    event: str
+    after: int
+    what: str
+    do: Callable[[], None]
+
+
+class Recovering(ABC):
+    """One laboratory with a case."""
+
+    def __init__(self, case: Case, chooser: Chooser | None = None) -> None:
+        if chooser is None:
+            chooser = Seeded(case.seed) if case.choices is None else Listed(case.choices)
+        self.noted = Noted(chooser)
+        self.case, self.rules = case, case.rules
+        self.lab = Laboratory(case.job, self.noted, case.stepped_links, fair_links=case.fair_links)
+        self.plane, self.cluster = self.lab.plane, self.lab.cluster
+        self.seen = Seen(self.lab, len(case.crashes))
+        self.faults, self.met = Counter[str](), Counter[str]()
+        self.exactly_once = self.rules.guarantee == "exactly-once"
+        self._checked = True
+        self._later: list[_Later] = [
+            _Later(crash.event, crash.after, "crash", lambda crash=crash: self._crash(crash))  # type: ignore[misc]
+            for crash in case.crashes
+        ]
+        self._later += [
+            _Later("step", after, what, lambda what=what: self.act(what))  # type: ignore[misc]
+            for what, after in case.acts
+        ]
+        self._stages = {operator.name: operator.is_source for operator in self.lab.plan.operators}
+        self.lab.failures._dead_ns = self._dead_ns  # type: ignore[method-assign]
+        self._dead = 0
+        self._watch()
+        self.begin()
+
+    # -- what kinds say
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Begin what the engine does beside tuples."""
+
+    @abstractmethod
+    def act(self, what: str) -> None:
+        """Let the engine do something, at any time."""
+
+    @abstractmethod
+    def heal(self) -> None:
+        """Let the engine do what it has to do in the end, when nothing is broken any more."""
+
+    @abstractmethod
+    def check_rest(self) -> None:
+        """Check what must hold at rest."""
+
+    # -- steps
+
+    def _dead_ns(self, host: int, failed_ns: int, silent: bool) -> int:
+        counts = self.case.counts_ns
+        self._dead += 1
+        return failed_ns + counts[self._dead % len(counts)]
+
+    def _watch(self) -> None:
+        lab: Any = self.lab
+        for owner, name, event in (
+            (lab, "message", "message"),
+            (lab, "aligned", "message"),
+            (lab, "stored", "stored"),
+            (lab.crash, "detected", "detected"),
+            (lab.plane, "complete_checkpoints", "completed"),
+            (lab.plane, "assign", "assigned"),
+            (lab.plane, "install", "installed"),
+            (lab.plane, "replay", "replayed"),
+            (lab.plane.saver, "take_for", "taken"),
+            *([(lab.crash.regions, "_take_slots", "slots")] if lab.crash.regions is not None else []),
+        ):
+            self.before(owner, name, event)
+
+    def before(self, owner: Any, name: str, event: str) -> None:
+        """Note the event before each call."""
+        verb = getattr(owner, name)
+
+        def noted(*arguments: Any, **named: Any) -> Any:
+            self.note(event)
+            return verb(*arguments, **named)
+
+        setattr(owner, name, noted)
+
+    def note(self, event: str) -> None:
+        """Count an event; what has waited for it may come."""
+        self.met[event] += 1
+        self._checked = self._checked and event == "step"
+        for one in [one for one in self._later if one.event == event and one.after <= self.met[event]]:
+            self._later.remove(one)
+            self.lab.clock.add_fault(one.what, one.do)
+
+    def _crash(self, crash: Crash) -> None:
+        alive = [host for host, up in enumerate(self.cluster.host_alive) if up]
+        if len(alive) < 2:
+            return  # somebody has to go on
+        hosts = [host for host in alive if self._plays(host, crash.role)] or alive
+        self.met[f"crash of {crash.role}"] += self._plays(hosts[0], crash.role)
+        self._checked = False
+        self.lab.failures.fail(hosts[crash.pick % len(hosts)], crash.repair_ns)
+
+    def _plays(self, host: int, role: str) -> bool:
+        here = [one for one in self.plane.instances() if one.task.host.index == host]
+        if role == "source":
+            return any(one.operator.is_source for one in here)
+        if role == "sink":
+            return any(one.operator.is_sink for one in here)
+        if role == "state":
+            return any(not (one.operator.is_source or one.operator.is_sink) for one in here)
+        if role == "target":  # it has slots for tasks that are to start
+            regions = self.lab.crash.regions
+            return regions is not None and host in regions.method._hosts.values()
+        if role == "nobody":
+            return not here
+        if role == "saves":
+            return any(one.saving for one in here)
+        if role == "comes back":
+            return any(not one.live and self.cluster.task_alive[one.task.index] for one in here)
+        return True
+
+    # -- the run
+
+    def run(self) -> list[str]:
+        """Take all steps, then heal; return what is wrong."""
+        try:
+            self.lab.clock.settle()
+            self.steps()
+            while self._later:  # faults that were to come after more than there was
+                one = self._later.pop(0)
+                self.lab.clock.add_fault(one.what, one.do)
+                self.steps()
+            self.heal()
+        except Exception as error:  # a verb that refuses, or fails, is a fault
+            self.faults[f"raises {type(error).__name__}: {error}"] += 1
+            return [*self.faults]
+        self.check()
+        self._check_rest()
+        return [*self.faults]
+
+    def steps(self) -> None:
+        """Take steps until there is none."""
+        clock = self.lab.clock
+        clock.settle()
+        while clock.take():
+            self.note("step")
+            if not self._checked:
+                self.check()
+            if clock.now_ns() > MOST_STEPS:
+                raise RuntimeError("does not come to rest")
+
+    def check(self) -> None:
+        """Check what must hold at any time."""
+        self._checked = True
+        if self.exactly_once:
+            for partition in (*self.seen.owners(), *self.seen.sinks):
+                if len(partition.applied) != len(partition.position):
+                    self.faults[f"{partition.name} has applied something twice"] += 1
+        self.faults.update(self.check_saved())
+        names = self.lab.plan.operators
+        for operator, account in accounts(self.plane).items():
+            if account.lost:
+                self.faults[f"the audit says lost at {names[operator].name}"] += 1
+
+    @abstractmethod
+    def check_saved(self) -> list[str]:
+        """Return what is wrong if all of it was lost now, and came back."""
+
+    def _check_rest(self) -> None:
+        for partition in self.plane.all_partitions():
+            if not partition.owner.live:
+                self.faults[f"{partition.name} is down for ever"] += 1
+        for task in self.plane.tasks:
+            if task.alive and task.paused_until_ns and not self.may_pause(task):
+                self.faults[f"{task.operator.name} stays paused"] += 1
+        for invariant in (OneLives(), NothingWaits(), *([InOrder()] if self.exactly_once else [])):
+            self.faults.update(invariant.check(self.seen))
+        for partition in (*self.seen.owners(), *self.seen.sinks):
+            if self.seen.lacks(partition):
+                self.faults[f"{partition.name} lacks something"] += 1
+            extra = Counter(partition.applied) - self.seen.lineage.inputs[partition.group.number]
+            if extra and (self.exactly_once or not self.may_repeat()):
+                self.faults[f"{partition.name} has something too often"] += 1
+        self.check_rest()
+
+    def may_pause(self, task: Any) -> bool:
+        """Return whether a task may be paused at rest."""
+        return False
+
+    def may_repeat(self) -> bool:
+        """Return whether something was disturbed, so that it may come twice where that is allowed."""
+        return bool(self.case.crashes)
+
+    # -- where all goes back to one checkpoint
+
+    def check_cut(self, kept_twice: bool) -> list[str]:
+        """Return what is wrong if the whole job went back to the checkpoint now, and sources sent again what they keep.
+
+        With `kept_twice` sources may keep what the checkpoint has already, which their readers drop.
+        """
+        found, lineage = list[str](), self.seen.lineage
+        again: defaultdict[int, set[int]] = defaultdict(set)  # from sources
+        comes: defaultdict[int, set[int]] = defaultdict(set)  # from anybody else
+        total = self.total()
+        for source in self.plane.sources:
+            for receiver, rows in source.partition.kept.items():
+                again[receiver.group.number].update(row.id for row in rows)
+        for partition in [one.owner for one in self.plane.all_partitions() if not one.operator.is_source]:
+            number = partition.group.number
+            for one in partition.in_flight:
+                if one.row.id in comes[number]:
+                    found.append(f"{partition.name} would get something twice")
+                comes[number].add(one.row.id)
+            has = set(partition.applied) if partition.operator.is_sink else stored(partition)
+            if total[number] - has - comes[number] - again[number]:
+                found.append(f"{partition.name} would lack something")
+            if partition.operator.is_sink:
+                continue
+            twice = comes[number] & has if kept_twice else (comes[number] | again[number]) & has
+            if twice and self.exactly_once:
+                found.append(f"{partition.name} would get something twice")
+            fresh = (comes[number] | again[number]) - (has if self.exactly_once else set())
+            made = lineage.emitted(number, has | fresh) - lineage.emitted(number, has - fresh)
+            for group, tuple_id in made:
+                comes[group].add(tuple_id)
+        return found
+
+    def total(self) -> defaultdict[int, set[int]]:
+        """Return, by group, the ids of all that follows from what sources have emitted."""
+        found: defaultdict[int, set[int]] = defaultdict(set)
+        for source, first in zip(self.plane.sources, self.seen.lineage.first_of_sources, strict=True):
+            for group, tuple_id in first[source.emitted]:
+                found[group].add(tuple_id)
+        for partition in self.plane.all_partitions():
+            for group, tuple_id in self.seen.lineage.emitted(partition.number, found[partition.number]):
+                found[group].add(tuple_id)
+        return found
+
+    def refused(self) -> set[str]:
+        """Return the operators at which a tuple was dropped because it had come before."""
+        operators = self.lab.plan.operators
+        return {operators[row[0]].name for row in self.plane.recorder.rows["dropped"] if row[5] == "duplicate"}
+
+    def reads_sources(self, operator: str) -> bool:
+        """Return whether sources send to the operator."""
+        nodes = self.case.job.dataflow
+        return any(self._stages[above] for above in nodes[operator].inputs)
+
+
+def smaller(case: Case) -> list[Case]:
+    """Return cases with less in them."""
+    found = [replace(case, crashes=case.crashes[:k] + case.crashes[k + 1 :]) for k in range(len(case.crashes))]
+    found += [replace(case, acts=case.acts[:k] + case.acts[k + 1 :]) for k in range(len(case.acts))]
+    job = case.job
+    found += [
+        replace(case, job=replace(job, **{name: less}))
+        for name, less in (("tuples", job.tuples // 2), ("tuples", job.tuples - 1), ("groups", 1), ("sources", 1))
+        if 0 < less < getattr(job, name)
+    ]
+    return found
