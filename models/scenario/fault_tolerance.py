@@ -477,6 +477,9 @@ class Detector(Description):
     """Time between two signs of life."""
     timeout_s: PositiveSeconds = Field(default=5.0, alias="timeout")
     """Silence after which a host counts as dead."""
+    check_s: PositiveSeconds | None = Field(default=None, alias="check")
+    """Time between two looks at who is silent: a host counts as dead at the first of them after its time-out. They are
+    at multiples of it; without it there is no such wait."""
     loss: float = Field(default=0.0, ge=0, le=0.99, strict=True)
     """Probability that a heartbeat is lost."""
     delay: TimeDistribution | None = None
