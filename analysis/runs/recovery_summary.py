@@ -20,8 +20,8 @@ class Recovery:
     `key_groups` were lost with the host, and `replayed` tuples were sent again. `first_output_s` counts from the
     failure until, once the first state is restored, a sink takes a tuple that was created after the failure. It is
     known where single tuples are recorded. `first_visible_s` counts until the first of these is visible, where sinks
-    commit at checkpoints. `last_replay_s` counts until the last root has failed of which the failure has lost something,
-    and is emitted again; it is known where there is an acker.
+    commit at checkpoints. `last_replay_s` counts until the last root has failed of which something was
+    lost, and is emitted again; it is known where there is an acker.
     """
 
     replication: int
@@ -63,12 +63,14 @@ class Recovery:
         return {"driver": "the driver", "worker": f"workers of {self.host}"}.get(self.cause, self.host)
 
     def length_s(self, phase: str) -> float | None:
-        """Return the length of one of `PHASES`."""
+        """Return the length of one of `PHASES`, or another time by its name."""
         length: float | None = getattr(self, f"{phase}_s")
         return length
 
     def until_s(self, phase: str) -> float | None:
-        """Return the time from the failure to the end of one of `PHASES`."""
+        """Return the time from the failure to the end of one of `PHASES`; what is none is counted from there."""
+        if phase not in PHASES:
+            return self.length_s(phase)
         lengths = [self.length_s(one) for one in PHASES[: PHASES.index(phase) + 1]]
         return None if None in lengths else sum(length for length in lengths if length is not None)
 
