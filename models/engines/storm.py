@@ -108,6 +108,7 @@ BEHAVIOURS = (
             "fault_tolerance.acker.timeout",
             "fault_tolerance.acker.expiry",
             "fault_tolerance.acker.transport",
+            "fault_tolerance.acker.ack",
         ),
     ),
     Behaviour(
@@ -119,6 +120,7 @@ BEHAVIOURS = (
         "Pending limit",
         Status.MODELLED,
         "`fault_tolerance.acker.pending` is topology.max.spout.pending; without it there is no limit, as in Storm.",
+        ("fault_tolerance.acker.pending",),
     ),
     Behaviour(
         "Guarantee",
@@ -153,6 +155,7 @@ BEHAVIOURS = (
         "the command does not say it), then all bolts are killed and start elsewhere, each after `workers.start`. "
         "Spouts stay where they are, and the checkpoint spout goes on meanwhile. Other numbers of executors or workers "
         "(-e, -n) are absent.",
+        ("workers.start", "workers.start_per_rank", "workers.gate"),
     ),
     Behaviour(
         "Queues and backpressure",

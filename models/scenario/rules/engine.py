@@ -32,13 +32,8 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
     if scenario.elasticity.policy != "none":
         rule = f"is not simulated with {engine.title}"
         yield InputFault("elasticity.policy", scenario.elasticity.policy, rule, words.elasticity)
-    for key, table, default in (
-        ("waves", scenario.waves, Waves()),
-        ("workers", scenario.workers, Workers()),
-        ("state_store", scenario.state_store, StateStore()),
-    ):
-        if table != default and engine.name != "storm":
-            yield InputFault(key, NO_VALUE, f"is of Storm, not of {engine.short}", f"remove the table {key}")
+    if engine.name != "storm":
+        yield from _without_storm(scenario, engine.short)
     if scenario.detector.errs:
         rule = f"is not simulated with {engine.short}, whose heartbeats are calls over TCP"
         yield InputFault("detector.loss", scenario.detector.loss, rule, "remove detector.loss and detector.delay")
@@ -64,6 +59,21 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
         yield from storm.of_topology(scenario)
     if "fault_tolerance" not in broken:
         yield from _TOLERANCES[engine.name](scenario)
+
+
+def _without_storm(scenario: Scenario, short: str) -> Iterator[InputFault]:
+    """Yield tables and keys that only Storm has."""
+    for key, table, default in (
+        ("waves", scenario.waves, Waves()),
+        ("workers", scenario.workers, Workers()),
+        ("state_store", scenario.state_store, StateStore()),
+    ):
+        if table != default:
+            yield InputFault(key, NO_VALUE, f"is of Storm, not of {short}", f"remove the table {key}")
+    check_s = scenario.detector.check_s
+    if check_s is not None:
+        rule = f"is of Storm, not of {short}: a time-out of its heartbeats is noticed at once"
+        yield InputFault("detector.check", units.show(check_s, "s"), rule, "remove it")
 
 
 _HASHES = {"flink": ("crc32", "flink-number", "flink-string"), "kafka-streams": ("crc32", "kafka-string")}

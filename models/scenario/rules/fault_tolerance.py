@@ -28,7 +28,8 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
         yield from _of_detector(scenario)
     if "fault_tolerance" not in broken:
         yield from _of_tolerance(scenario, broken)
-        yield from replicas.faults(scenario, broken)
+        if scenario.engine is None or scenario.engine.name != "storm":  # whose rules say that it has none
+            yield from replicas.faults(scenario, broken)
 
 
 def _of_tolerance(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
