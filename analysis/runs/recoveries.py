@@ -123,21 +123,25 @@ def _recovery(
         bytes=int(rows["bytes"].sum()),
         first_output_s=_first_output_s(one, failed, rows["restored_ns"], one.tables["deliveries"]["delivered_ns"]),
         first_visible_s=None if visible is None else _first_output_s(one, failed, rows["restored_ns"], visible),
-        last_replay_s=None if acker is None else _last_replay_s(one, acker, failed, _last(rows["restored_ns"])),
+        last_replay_s=None if acker is None else _last_replay_s(one, acker, failed, rows),
     )
 
 
-def _last_replay_s(one: RunRecords, acker: Acker, failed: int, restored: int | None) -> float | None:
-    """Return the time from a failure until the last root has failed that was emitted before the last restore [s].
+def _last_replay_s(one: RunRecords, acker: Acker, failed: int, rows: _Table) -> float | None:
+    """Return the time from a failure until the last root has failed of which it has lost something [s].
 
-    Until then what is sent to a lost task is lost, and its root fails. Roots that fail for another reason meanwhile
-    count, too. None where none has failed, and where one may fail after the end of the run.
+    What is sent to a lost task before it has started is lost; roots whose acks wait for a state may fail until it is
+    back. Roots that fail for another reason meanwhile count, too. None where none has failed, and where one may fail
+    after the end of the run.
     """
-    until = None if restored is None else acker.expires_ns(restored)
-    if until is None or until >= one.duration_ns:
+    started, restored = _last(rows["started_ns"]), _last(rows["restored_ns"])
+    if started is None or restored is None:
         return None
-    rows = one.tables["replays"]
-    at = rows["at_ns"][(rows["at_ns"] > failed) & (rows["at_ns"] <= until) & (rows["count"] > 0)]
+    until = max(acker.expires_ns(started), restored)
+    if until >= one.duration_ns:
+        return None
+    replays = one.tables["replays"]
+    at = replays["at_ns"][(replays["at_ns"] > failed) & (replays["at_ns"] <= until) & (replays["count"] > 0)]
     return seconds(int(at.max()) - failed) if at.size else None
 
 
