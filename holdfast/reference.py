@@ -42,6 +42,7 @@ _COMPARED = {
     "flink": "How well it predicts recorded recoveries is [measured](../explanation/flink-recordings.md).",
     "spark": "How well it predicts recorded recoveries is [measured](../explanation/spark-recordings.md).",
     "kafka-streams": "All of it is from the manual and the source text, and was not compared with recordings.",
+    "storm": "All of it is from the manual and the source text, and was not compared with recordings.",
 }
 _KINDS = {int: "whole number", float: "number", str: "text", bool: "true or false"}
 
@@ -63,7 +64,7 @@ def engine_page(name: str) -> str:
     """Return what an engine brings, by version, and what of it is modelled."""
     engine, versions = Engine.model_validate({"name": name}), versions_of(name)
     short = engine.short
-    like = f'{{ name = "{name}", version = "{versions[2]}" }}'
+    like = f'{{ name = "{name}", version = "{versions[min(2, len(versions) - 1)]}" }}'
     parts = [
         f"# {short} as an engine\n",
         _WRITTEN,
@@ -75,6 +76,7 @@ def engine_page(name: str) -> str:
     ]
     for one in engine.defaults:
         beside = f" with `{one.when[1]}`" if one.when else ""
+        beside += f" where there is `{one.where}`" if one.where else ""
         parts.append(f"| `{one.path}` | `{_toml(one.value)}`{beside} | {_code(one.option)} | {one.source} |")
     latest = {(one.path, one.when): one.value for one in engine.defaults}
     others = [

@@ -35,7 +35,7 @@ from analysis.runs.run_summary import RunSummary
 from models import display
 from models.records.tables import RunRecords
 from models.scenario.engine import Engine
-from models.scenario.events import ADJUSTMENT, DriverFailure, HostFailure, Migrate, Rebalance, Rescale
+from models.scenario.events import ADJUSTMENT, Death, DriverFailure, Migrate, Rebalance, Rescale, WorkerFailure
 from models.scenario.fault_tolerance import Detector
 from models.scenario.inputs import RunInputs
 from models.scenario.scenario import Scenario
@@ -116,6 +116,12 @@ def engine_assumptions(scenario: Scenario) -> tuple[str, ...]:
             "executor that dies are repeated inside the batch; with the driver the whole query starts again.",
         ),
         (
+            scenario.workers.together,
+            "The tasks of a host are one worker process, which starts again as a whole: where it was if its host "
+            "lives, else on the host with the fewest workers. What is sent to it until then is lost, and the source "
+            "emits it again where an acker misses it.",
+        ),
+        (
             tolerance.changelogs is not None,
             "Each key group commits on its own. What a dead host had goes on where a standby has it, else where its "
             "changelog is read, beside the tasks of the host that takes it.",
@@ -127,6 +133,7 @@ def engine_assumptions(scenario: Scenario) -> tuple[str, ...]:
         ),
         (
             scenario.may_fail
+            and not scenario.workers.together
             and not (tolerance.divides_groups or tolerance.method in ("region-restart", "micro-batch")),
             "A key group of a dead host resumes on the host that holds its checkpoint, else on the live host with the "
             "fewest key groups and tasks; nothing moves back afterwards.",
@@ -251,7 +258,7 @@ def question(scenario: Scenario) -> str:
 
     The most specific question wins: failures, then moves and elasticity, then the load alone.
     """
-    crashes = [event for event in scenario.events.values() if isinstance(event, (HostFailure, DriverFailure))]
+    crashes = [event for event in scenario.events.values() if isinstance(event, Death)]
     migrations = [event for event in scenario.events.values() if isinstance(event, (Migrate, Rescale))]
     if not crashes and scenario.migrates:
         protocols = dict.fromkeys(scenario.protocol_of(event) for event in migrations)
@@ -272,12 +279,18 @@ def question(scenario: Scenario) -> str:
     if len(crashes) > _MOST_CRASHES:
         return f"What happens if hosts die ({len(crashes):,} failures)?"
     dying = ", ".join(
-        f"{'the driver' if isinstance(event, DriverFailure) else event.host} "
-        f"{'at' if event.delay is None else 'after'} {display.instant(event.at_s, 6)}"
+        f"{_who(event)} {'at' if event.delay is None else 'after'} {display.instant(event.at_s, 6)}"
         for event in crashes
     )
     who = "the driver" if all(isinstance(event, DriverFailure) for event in crashes) else "a host"
     return f"What happens if {who} dies ({dying})?"
+
+
+def _who(event: Death) -> str:
+    """Return who dies."""
+    if isinstance(event, DriverFailure):
+        return "the driver"
+    return f"the workers of {event.host}" if isinstance(event, WorkerFailure) else event.host
 
 
 def _facts(scenario: Scenario) -> tuple[Fact, ...]:
@@ -380,7 +393,8 @@ def _detector(detector: Detector) -> str:
     refused = f" or {display.count(calls, 'heartbeat')} refused" if calls else ""
     noticed = detector.connection_s
     broken = f"; connections break after {_seconds(noticed)}" if noticed is not None else ""
-    return f"silent for {display.duration(detector.timeout_s, 6)}{refused}{lost}{late}{broken}"
+    looks = "" if detector.check_s is None else f", looked at every {_seconds(detector.check_s)}"
+    return f"silent for {display.duration(detector.timeout_s, 6)}{looks}{refused}{lost}{late}{broken}"
 
 
 def _seconds(value: float | None) -> str:

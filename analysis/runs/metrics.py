@@ -35,7 +35,9 @@ def metrics_of(summary: RunSummary) -> Metrics:
     found = dict(_numbers(to_document(listed), ""))
     engine, planned = summary.engine, [one for one in summary.recoveries if one.planned]
     failures = [one for one in summary.recoveries if not one.planned]
-    phases = (*PHASES, "total", "first_output", *(("first_visible",) if summary.visible is not None else ()))
+    phases = [*PHASES, "total", "first_output", *(["first_visible"] if summary.visible is not None else [])]
+    if any(one.last_replay_s is not None for one in failures):
+        phases.append("last_replay")
     found |= _of_recoveries("recoveries", failures, phases, () if engine is None else engine.milestones)
     if planned:
         found |= _of_recoveries("rescalings", planned, phases, () if engine is None else engine.rescaling_milestones)

@@ -14,13 +14,16 @@ from analysis.statistics import ratio_mean, seconds
 from models import display
 from models.records.decisions import Action, Verdict, decisions
 from models.records.tables import NEVER, THE_JOB, RunRecords
+from models.scenario.fault_tolerance import Acker
 from models.scenario.scenario import Scenario
 
 _Table = Mapping[str, np.ndarray]
 _ENDS = ("allocated_ns", "started_ns", "restored_ns", "replayed_ns")  # of phases, as the rows have them
 
 
-def recoveries(records: Sequence[RunRecords], visible: Sequence[np.ndarray] | None = None) -> tuple[Recovery, ...]:
+def recoveries(
+    records: Sequence[RunRecords], visible: Sequence[np.ndarray] | None = None, acker: Acker | None = None
+) -> tuple[Recovery, ...]:
     """Return one entry for each failure of a host, by replication, time and host; an instant that never came is None.
 
     `detect_s` = detected - failed, `allocate_s` = last allocated - detected, `restart_s` = last started - last
@@ -30,10 +33,11 @@ def recoveries(records: Sequence[RunRecords], visible: Sequence[np.ndarray] | No
     failure is detected. `key_groups` counts what was lost with the host. `cause` is crash, or suspicion where the host
     lived and was fenced; checkpoints where the job failed, in place of a host; rescale where the job was stopped to get
     other tasks: then detect_s is the time until all of them have ended, with the savepoint. `visible` says when each
-    delivery of a replication was visible, where sinks commit at checkpoints.
+    delivery of a replication was visible, where sinks commit at checkpoints; `acker` when roots fail, where there is
+    one.
     """
     shown: Sequence[np.ndarray | None] = [None] * len(records) if visible is None else visible
-    return tuple(entry for one, at in zip(records, shown, strict=True) for entry in _of_replication(one, at))
+    return tuple(entry for one, at in zip(records, shown, strict=True) for entry in _of_replication(one, at, acker))
 
 
 def recovery_means(
@@ -58,14 +62,16 @@ def recovery_means(
         return RecoveryMean(phase, found.mean, found.ci95, sum(map(len, runs)), words.get(phase))
 
     outputs = ("first_output", "first_visible") if commits(scenario) else ("first_output",)
-    return tuple(mean(phase) for phase in (*PHASES, "total", *outputs)) if ended else ()
+    replayed = () if scenario.fault_tolerance.acking is None or planned else ("last_replay",)
+    return tuple(mean(phase) for phase in (*PHASES, "total", *outputs, *replayed)) if ended else ()
 
 
-def _of_replication(one: RunRecords, visible: np.ndarray | None) -> list[Recovery]:
+def _of_replication(one: RunRecords, visible: np.ndarray | None, acker: Acker | None) -> list[Recovery]:
     failures, rows = one.tables["failures"], one.tables["recoveries"]
     keys = {(int(at), int(host)) for at, host in zip(failures["failed_ns"], failures["host"], strict=True)}
     return [
-        _recovery(one, host, at, _rows(failures, at, host), _rows(rows, at, host), visible) for at, host in sorted(keys)
+        _recovery(one, host, at, _rows(failures, at, host), _rows(rows, at, host), visible, acker)
+        for at, host in sorted(keys)
     ]
 
 
@@ -75,7 +81,13 @@ def _rows(table: _Table, at: int, host: int) -> dict[str, np.ndarray]:
 
 
 def _recovery(
-    one: RunRecords, host: int, failed: int, failure: _Table, rows: _Table, visible: np.ndarray | None
+    one: RunRecords,
+    host: int,
+    failed: int,
+    failure: _Table,
+    rows: _Table,
+    visible: np.ndarray | None,
+    acker: Acker | None,
 ) -> Recovery:
     groups = len(rows["failed_ns"])
     detected = _last(failure["detected_ns"])
@@ -111,7 +123,26 @@ def _recovery(
         bytes=int(rows["bytes"].sum()),
         first_output_s=_first_output_s(one, failed, rows["restored_ns"], one.tables["deliveries"]["delivered_ns"]),
         first_visible_s=None if visible is None else _first_output_s(one, failed, rows["restored_ns"], visible),
+        last_replay_s=None if acker is None else _last_replay_s(one, acker, failed, rows),
     )
+
+
+def _last_replay_s(one: RunRecords, acker: Acker, failed: int, rows: _Table) -> float | None:
+    """Return the time from a failure until the last root has failed of which it has lost something [s].
+
+    What is sent to a lost task before it has started is lost; roots whose acks wait for a state may fail until it is
+    back. Roots that fail for another reason meanwhile count, too. None where none has failed, and where one may fail
+    after the end of the run.
+    """
+    started, restored = _last(rows["started_ns"]), _last(rows["restored_ns"])
+    if started is None or restored is None:
+        return None
+    until = max(acker.expires_ns(started), restored)
+    if until >= one.duration_ns:
+        return None
+    replays = one.tables["replays"]
+    at = replays["at_ns"][(replays["at_ns"] > failed) & (replays["at_ns"] <= until) & (replays["count"] > 0)]
+    return seconds(int(at.max()) - failed) if at.size else None
 
 
 def _first_output_s(one: RunRecords, failed: int, restored: np.ndarray, seen: np.ndarray) -> float | None:

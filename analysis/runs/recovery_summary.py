@@ -20,7 +20,8 @@ class Recovery:
     `key_groups` were lost with the host, and `replayed` tuples were sent again. `first_output_s` counts from the
     failure until, once the first state is restored, a sink takes a tuple that was created after the failure. It is
     known where single tuples are recorded. `first_visible_s` counts until the first of these is visible, where sinks
-    commit at checkpoints.
+    commit at checkpoints. `last_replay_s` counts until the last root has failed of which something was
+    lost, and is emitted again; it is known where there is an acker.
     """
 
     replication: int
@@ -39,6 +40,7 @@ class Recovery:
     bytes: int
     first_output_s: float | None = None
     first_visible_s: float | None = None
+    last_replay_s: float | None = None
 
     @property
     def suspected(self) -> bool:
@@ -57,16 +59,18 @@ class Recovery:
 
     @property
     def failed(self) -> str:
-        """Return what failed: the host, or the driver, whose host may live."""
-        return "the driver" if self.cause == "driver" else self.host
+        """Return what failed: the host, its workers, or the driver, whose host may live."""
+        return {"driver": "the driver", "worker": f"workers of {self.host}"}.get(self.cause, self.host)
 
     def length_s(self, phase: str) -> float | None:
-        """Return the length of one of `PHASES`."""
+        """Return the length of one of `PHASES`, or another time by its name."""
         length: float | None = getattr(self, f"{phase}_s")
         return length
 
     def until_s(self, phase: str) -> float | None:
-        """Return the time from the failure to the end of one of `PHASES`."""
+        """Return the time from the failure to the end of one of `PHASES`; what is none is counted from there."""
+        if phase not in PHASES:
+            return self.length_s(phase)
         lengths = [self.length_s(one) for one in PHASES[: PHASES.index(phase) + 1]]
         return None if None in lengths else sum(length for length in lengths if length is not None)
 

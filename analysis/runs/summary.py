@@ -70,7 +70,10 @@ def summarise(scenario: Scenario, records: Sequence[RunRecords]) -> RunSummary:
     shown = None
     if commits(scenario) and not any(one.detail == "histograms" for one in records):
         shown = [visible_ns(scenario, one) for one in records]
-    recovered, numbers = recoveries(records, shown), [one.replication for one in records]
+    recovered, numbers = (
+        recoveries(records, shown, scenario.fault_tolerance.acking),
+        [one.replication for one in records],
+    )
     summary = RunSummary(
         scenario=scenario.name,
         seed=scenario.seed,

@@ -83,16 +83,19 @@ def recovery_means_table(means: Sequence[RecoveryMean], engine: EngineUsed | Non
     """
     lengths = {one.phase: one.mean_s for one in means}
     shown = [*shown_phases([{phase: lengths[phase] for phase in PHASES}]), "total", "first_output", "first_visible"]
+    shown.append("last_replay")
     milestones = () if engine is None else engine.rescaling_milestones if planned else engine.milestones
     ends = {one.phase: f"{one.word}: {one.text}" for one in milestones}
     texts = {
         "first_output": f"a tuple from after the {'request' if planned else 'failure'} is at a sink",
         "first_visible": "such a tuple is committed",
+        "last_replay": "the last root has failed of which something was lost, and is emitted again",
     }
     names = _OF_STOPS if planned else {}
     unknown = {
         "first_output": "known where recording.detail is tuples",
         "first_visible": "none was committed, or recording.detail is histograms",
+        "last_replay": "no root has failed, or the run ends too early to know",
     }
     columns = (
         Column("phase", lambda phase: names.get(phase, phase).replace("_", " "), number=False),

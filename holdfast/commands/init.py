@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,7 @@ from models.scenario.engine import ENGINE_TABLES
 from models.scenario.reading import scenario_from
 from models.units import UnitError, parse
 from scenarios.files.documents import refuse_suffix
-from scenarios.files.starter import FlinkJob, KafkaStreamsJob
+from scenarios.files.starter import FlinkJob, KafkaStreamsJob, StormTopology
 from scenarios.files.write_once import refuse_unwritable, write_text
 
 _MOST_TASKS = 10_000
@@ -24,10 +25,12 @@ _CHANGE, _CHANGE_BYTES = "50 MB", 50e6
 
 
 def init(
-    engine: Annotated[str, typer.Argument(metavar="ENGINE", help="Engine of the job: flink or kafka-streams")],
+    engine: Annotated[str, typer.Argument(metavar="ENGINE", help="Engine of the job: flink, kafka-streams or storm")],
     out: Annotated[Path | None, typer.Option(help="File to write; without it ENGINE-job.toml")] = None,
     rate: Annotated[str | None, typer.Option(help="Records that come in, as in 20000 /s")] = None,
-    state: Annotated[str | None, typer.Option(help="Keyed state of the job, as in 40 GB")] = None,
+    state: Annotated[
+        str | None, typer.Option(help="Keyed state of the job, as in 40 GB; storm: of stateful bolts, 0 B without any")
+    ] = None,
     change: Annotated[
         str | None, typer.Option(help="flink: what of it changes between two checkpoints, as in 50 MB")
     ] = None,
@@ -39,29 +42,36 @@ def init(
     ] = None,
     partitions: Annotated[int | None, typer.Option(help="kafka-streams: partitions of the input topic")] = None,
     standbys: Annotated[int | None, typer.Option(help="kafka-streams: standby replicas; not asked, 0")] = None,
+    supervisors: Annotated[
+        str | None, typer.Option(help="storm: supervisors x bolt executors on each, as in 3x4")
+    ] = None,
+    timeout: Annotated[str | None, typer.Option(help="storm: message time-out, as in 30 s")] = None,
+    start: Annotated[str | None, typer.Option(help="storm: time until a worker has started, as in 10 s")] = None,
     busy: Annotated[float, typer.Option(help="Share of the time that tasks are busy; not asked")] = 0.5,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file")] = False,
 ) -> None:
-    """Write a scenario to begin with: what happens when a TaskManager, or an instance, of my job dies?
+    """Write a scenario to begin with: what happens when a TaskManager, an instance or a supervisor of my job dies?
 
     Questions are asked for what no option says, on a terminal; elsewhere the answers in brackets are taken.
     """
     of_flink = {"--change": change, "--taskmanagers": taskmanagers, "--interval": interval}
     of_kafka = {"--record": record, "--instances": instances, "--partitions": partitions, "--standbys": standbys}
-    if engine not in ("flink", "kafka-streams"):
+    of_storm = {"--supervisors": supervisors, "--timeout": timeout, "--start": start}
+    options: dict[str, Mapping[str, object]] = {"flink": of_flink, "kafka-streams": of_kafka, "storm": of_storm}
+    if engine not in options:
         simulated = engine in ENGINE_TABLES
         hint = (
             f"holdfast library {engine}-recovery prints a scenario to begin with"
             if simulated
             else "holdfast init flink"
         )
-        raise InputError.at("ENGINE", engine, "has no questions yet: flink and kafka-streams have", hint)
-    foreign = of_kafka if engine == "flink" else of_flink
-    raise_if_any([InputFault(key, value, f"is not of {engine}") for key, value in foreign.items() if value is not None])
+        raise InputError.at("ENGINE", engine, "has no questions yet: flink, kafka-streams and storm have", hint)
+    foreign = [one for name, own in options.items() if name != engine for one in own.items()]
+    raise_if_any([InputFault(key, value, f"is not of {engine}") for key, value in foreign if value is not None])
     out = Path(f"{engine}-job.toml") if out is None else out
     refuse_suffix(out, (".toml",))
     refuse_unwritable(out, force=force, option="--out")
-    job: FlinkJob | KafkaStreamsJob
+    job: FlinkJob | KafkaStreamsJob | StormTopology
     if engine == "flink":
         rate, state = (
             _answer(rate, "Records that come in", "20000 /s"),
@@ -74,6 +84,15 @@ def init(
             _answer(change, "What of it changes between two checkpoints", _usual_change(state)),
             _answer(taskmanagers, "TaskManagers x slots of each", "6x4"),
             _answer(interval, "Time between two checkpoints", "60 s"),
+        )
+    elif engine == "storm":
+        job = _storm_topology(
+            _answer(rate, "Tuples that spouts emit", "20000 /s"),
+            busy,
+            _answer(state, "State of stateful bolts", "0 B"),
+            _answer(supervisors, "Supervisors x bolt executors on each", "3x4"),
+            _answer(timeout, "Message time-out", "30 s"),
+            _answer(start, "Time until a worker has started", "10 s"),
         )
     else:
         job = _kafka_streams_job(
@@ -113,14 +132,14 @@ class _Answers:
     def __init__(self) -> None:
         self.faults: list[InputFault] = []
 
-    def quantity(self, option: str, text: str, dimension: str) -> float:
-        """Return a quantity of more than zero."""
+    def quantity(self, option: str, text: str, dimension: str, *, zero: bool = False) -> float:
+        """Return a quantity of more than zero, or also of none where that may be."""
         try:
             found = parse(text, dimension)
         except UnitError as error:
             self.faults.append(InputFault(option, text, error.rule, error.hint))
             return 1.0
-        if found <= 0:
+        if found < 0 or (found == 0 and not zero):
             self.faults.append(InputFault(option, text, "must be more than zero"))
         return found
 
@@ -183,6 +202,24 @@ def _kafka_streams_job(
         threads=threads,
         partitions=read.count("--partitions", partitions, 1, _MOST_TASKS),
         standbys=read.count("--standbys", str(standbys), 0, 100),
+    )
+    raise_if_any(read.faults)
+    return job
+
+
+def _storm_topology(rate: str, busy: float, state: str, supervisors: str, timeout: str, start: str) -> StormTopology:
+    """Return the topology; raises InputError with all faults at once."""
+    read = _Answers()
+    read.share("--busy", busy)
+    hosts, executors = read.pair("--supervisors", supervisors, "3x4", "executors")
+    job = StormTopology(
+        rate_per_s=read.quantity("--rate", rate, "1/s"),
+        busy=busy,
+        state_bytes=read.quantity("--state", state, "B", zero=True),
+        supervisors=hosts,
+        executors=executors,
+        timeout_s=read.quantity("--timeout", timeout, "s"),
+        start_s=read.quantity("--start", start, "s"),
     )
     raise_if_any(read.faults)
     return job

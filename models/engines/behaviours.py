@@ -11,7 +11,7 @@ class EngineDefault(NamedTuple):
 
     `path`: dotted; `*` stands for each entry of a table. `value`: as a file has it. `option`: what the engine calls it.
     `source`: where the value is from. `when`: it holds only beside this value of another key, (path, value), which has
-    a default itself.
+    a default itself. `where`: it holds only where some entry of the file has a value at this path.
     """
 
     path: str
@@ -19,6 +19,7 @@ class EngineDefault(NamedTuple):
     option: str
     source: str
     when: tuple[str, Any] | None = None
+    where: str | None = None
 
 
 class Milestone(NamedTuple):

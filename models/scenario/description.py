@@ -11,11 +11,10 @@ from models.scenario.engine import Engine, as_engine
 from models.scenario.events import (
     ADJUSTMENT,
     WITHOUT_CHECKPOINTS,
-    DriverFailure,
+    Death,
     Elasticity,
     Event,
     FailureReplay,
-    HostFailure,
     Limits,
     Migrate,
     Rebalance,
@@ -158,7 +157,6 @@ class ScenarioDescription(Description):
 
     @property
     def may_fail(self) -> bool:
-        """Return whether a host or the driver can die in the run, or a host be suspected."""
-        deaths = (HostFailure, DriverFailure)
-        named = self.failures is not None or any(isinstance(event, deaths) for event in self.events.values())
+        """Return whether a host, its workers or the driver can die in the run, or a host be suspected."""
+        named = self.failures is not None or any(isinstance(event, Death) for event in self.events.values())
         return named or self.detector.errs or any(group.failures is not None for group in self.hosts.values())

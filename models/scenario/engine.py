@@ -9,15 +9,14 @@ from typing import Any, Literal, get_args
 from pydantic import BaseModel, Field, ValidationError, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
-from models.engines import flink, kafka_streams, spark
+from models.engines import flink, kafka_streams, spark, storm
 from models.engines.behaviours import Behaviour, EngineDefault, Milestone
 from models.scenario.file_keys import entry_of, fields_of, models_in
 from models.schema_types import Description
 
 _SAYS_NOTHING = {"method": "round-robin"}  # of `placement`: there is no other
-_LATER = ("storm",)
 ENGINE_TABLES: Mapping[str, ModuleType] = MappingProxyType(
-    {"flink": flink, "spark": spark, "kafka-streams": kafka_streams}
+    {"flink": flink, "spark": spark, "kafka-streams": kafka_streams, "storm": storm}
 )
 
 
@@ -33,9 +32,9 @@ def _latest(name: str | None) -> Any:
 class Engine(Description):
     """An engine and its version; its name alone means the newest version that is known."""
 
-    name: Literal["flink", "spark", "kafka-streams"]
+    name: Literal["flink", "spark", "kafka-streams", "storm"]
     """Engine."""
-    version: flink.Version | spark.Version | kafka_streams.Version = Field(
+    version: flink.Version | spark.Version | kafka_streams.Version | storm.Version = Field(
         default_factory=lambda data: _latest(data.get("name"))
     )
     """Version whose values hold where the file says nothing; without it the newest that is known."""
@@ -46,7 +45,8 @@ class Engine(Description):
         """Return the version; refuses those of another engine."""
         name = info.data.get("name")
         if name is not None and value not in versions_of(name):  # another name is refused already
-            rule = f"must be {', '.join(versions_of(name)[:-1])} or {versions_of(name)[-1]}"
+            *others, last = versions_of(name)
+            rule = f"must be {', '.join(others)} or {last}" if others else f"must be {last}"
             raise PydanticCustomError("range", "{rule}", {"rule": rule, "hint": ""})
         return value
 
@@ -85,17 +85,14 @@ class Engine(Description):
 
 
 def as_engine(value: object) -> object:
-    """Return the name of an engine as its table; refuses those that are not simulated yet, or not known, by name."""
+    """Return the name of an engine as its table; refuses those that are not known, by name."""
     table = {"name": value} if isinstance(value, str) else value
     if not isinstance(table, (Mapping, Engine)) or (isinstance(table, Mapping) and "name" not in table):
         hint = f'as in engine = "{next(iter(ENGINE_TABLES))}"'
         raise PydanticCustomError("range", "{rule}", {"rule": "must be a name, or a table with one", "hint": hint})
     named, names = table.get("name") if isinstance(table, Mapping) else None, [*ENGINE_TABLES]
-    if isinstance(named, str) and named not in (*ENGINE_TABLES, *_LATER):
+    if isinstance(named, str) and named not in ENGINE_TABLES:
         rule = f"must be {', '.join(names[:-1])} or {names[-1]}"
-        raise PydanticCustomError("range", "{rule}", {"rule": rule, "hint": ""})
-    if isinstance(table, Mapping) and named in _LATER:
-        rule = f"{named} is not simulated yet: {', '.join(names[:-1])} and {names[-1]} are"
         hint = "leave the key out for a generic system whose behaviours are keys of their own"
         raise PydanticCustomError("range", "{rule}", {"rule": rule, "hint": hint})
     if isinstance(table, Mapping) and isinstance(table.get("version"), (int, float)):
@@ -142,7 +139,21 @@ def with_defaults(
 
 def applies(default: EngineDefault, tables: Mapping[str, Any]) -> bool:
     """Return whether a default holds beside what tables say, whose own defaults are filled in."""
+    if default.where is not None and not _has(tables, default.where.split(".")):
+        return False
     return default.when is None or all(one == default.when[1] for one in values_at(tables, default.when[0]))
+
+
+def _has(table: Any, path: Sequence[str]) -> bool:
+    """Return whether some entry of a table, which may be a description, has a value at a path."""
+    if not path:
+        return table is not None
+    if isinstance(table, BaseModel):
+        return _has(getattr(table, path[0], None), path[1:])
+    if not isinstance(table, Mapping):
+        return False
+    key, *rest = path
+    return any(_has(one, rest) for one in (table.values() if key == "*" else [table.get(key)]))
 
 
 def _completed(table: Any, path: list[str], value: Any, model: Any, here: str, filled: set[str]) -> Any:

@@ -52,6 +52,21 @@ class DriverFailure(Description):
     without it none."""
 
 
+class WorkerFailure(Description):
+    """The worker processes of a host die; the host lives, and its supervisor starts them again, as in Storm.
+
+    Needs `workers.together`.
+    """
+
+    kind: Literal["worker-failure"] = "worker-failure"
+    at_s: Seconds = Field(alias="at")
+    """When."""
+    host: str
+    """Host whose workers die."""
+    delay: TimeDistribution | None = None
+    """Time after `at` at which they die, drawn for each replication; without it none."""
+
+
 class FailureReplay(Description):
     """Hosts die and come back as a failure log says, beside what `events` and host groups say."""
 
@@ -114,9 +129,14 @@ class Rebalance(Description):
     """Protocol for whole dataflows."""
     command_s: Seconds = Field(default=0.0, alias="command")
     """Time that the rebalance command takes; tasks are killed at its end."""
+    wait_s: Seconds | None = Field(default=None, alias="wait")
+    """Time before the command for which sources emit nothing, so that what is under way ends, with `dsm`; they go on
+    when tasks are killed. Without it none; `storm rebalance -w`."""
 
 
-Event = Annotated[HostFailure | DriverFailure | Migrate | Rescale | Rebalance, Field(discriminator="kind")]
+Death = HostFailure | DriverFailure | WorkerFailure
+"""Events that end tasks."""
+Event = Annotated[Death | Migrate | Rescale | Rebalance, Field(discriminator="kind")]
 
 
 class Elasticity(Description):

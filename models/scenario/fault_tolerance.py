@@ -20,6 +20,7 @@ from models.schema_types import (
     ReadOnlyMap,
     Seconds,
 )
+from models.units import to_ns
 
 
 class PlanFile(Description):
@@ -128,6 +129,16 @@ class Acker(Description):
     """
     ack_bytes: Bytes = Field(default=20.0, alias="ack")
     """Size of an ack."""
+
+    @property
+    def timeout_ns(self) -> int:
+        """Return the time-out [ns], one at least."""
+        return max(1, to_ns(self.timeout_s))
+
+    def expires_ns(self, emitted_ns: int) -> int:
+        """Return when a root that was emitted at an instant fails, if it is not done before."""
+        at_ns = emitted_ns + self.timeout_ns
+        return at_ns if self.expiry == "exact" else -(-at_ns // self.timeout_ns) * self.timeout_ns
 
 
 class Trimming(Description):
@@ -477,6 +488,9 @@ class Detector(Description):
     """Time between two signs of life."""
     timeout_s: PositiveSeconds = Field(default=5.0, alias="timeout")
     """Silence after which a host counts as dead."""
+    check_s: PositiveSeconds | None = Field(default=None, alias="check")
+    """Time between two looks at who is silent: a host counts as dead at the first of them after its time-out. They are
+    at multiples of it; without it there is no such wait."""
     loss: float = Field(default=0.0, ge=0, le=0.99, strict=True)
     """Probability that a heartbeat is lost."""
     delay: TimeDistribution | None = None

@@ -45,7 +45,7 @@ def raw_of(scenario: Scenario) -> dict[str, Any]:
     """
     defaults = () if scenario.engine is None else scenario.engine.defaults
     # What the engine says is written first, also where it is the default of a scenario without an engine.
-    keep = ["format", *(one.path for one in defaults)]
+    keep = ["format", *(one.path for one, _ in engine_values(scenario))]
     if defaults and "interval_s" in scenario.fault_tolerance.model_fields_set:
         keep.append("fault_tolerance.interval")  # an engine may have no default for it
     if "engine" in scenario.sweep:  # each of the others would bring what the file says and this one leaves out

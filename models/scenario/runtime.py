@@ -12,7 +12,7 @@ from models.schema_types import BytesPerSecond, Count, Description, PositiveSeco
 
 
 class Workers(Description):
-    """Worker processes: each has one slot of a host and one task; a rebalance kills and starts them."""
+    """Worker processes: for a rebalance, which kills and starts them, each has one slot of a host and one task."""
 
     start: TimeDistribution | None = None
     """Time from the kill of a worker until its successor is up; without it none."""
@@ -23,6 +23,16 @@ class Workers(Description):
     when it has started, and again each time after so long. Without it a worker does not wait, and what it sends to a
     task that is not up is lost.
     """
+    together: bool = Field(default=False, strict=True)
+    """Whether the tasks of a host are one worker process, which is started again as a whole after a failure, as in
+    Storm: where it was, if the host lives, else on the host with the fewest workers. `recovery` has its times. No task
+    joins another one. Without it each lost key group or task goes where the fewest are. For the methods `acker` and
+    `none`."""
+    slots: Count | None = None
+    """Worker processes that a host takes, with `together`; without it there is no bound."""
+    check_s: PositiveSeconds | None = Field(default=None, alias="check")
+    """Time between two looks of a host at its workers, with `together`: one that has died is noticed at the next;
+    without it at once."""
 
 
 class AdaptiveScheduling(Description):

@@ -1,4 +1,4 @@
-"""Scenario files to begin with, from a few facts about a job of Flink, or an application of Kafka Streams."""
+"""Scenario files to begin with, from a few facts about a job of Flink, Kafka Streams or Storm."""
 
 from __future__ import annotations
 
@@ -71,6 +71,33 @@ class KafkaStreamsJob:
     def text(self) -> str:
         """Return the text of a scenario in which an instance is killed, with comments for whoever goes on."""
         return _kafka_streams_text(self)
+
+
+@dataclass(frozen=True)
+class StormTopology:
+    """What is known of a topology.
+
+    Rate [1/s], share of the time that executors are busy, state of its stateful bolts [B], which may be 0, supervisors
+    and bolt executors on each, message time-out and time until a worker has started [s].
+    """
+
+    rate_per_s: float
+    busy: float
+    state_bytes: float
+    supervisors: int
+    executors: int
+    timeout_s: float
+    start_s: float
+
+    @property
+    def scale(self) -> int:
+        """Return for how many records one simulated record stands: 1, 2 or 5 times a power of ten."""
+        return _scale(self.rate_per_s)
+
+    @property
+    def text(self) -> str:
+        """Return the text of a scenario in which a supervisor dies, with comments for whoever goes on."""
+        return _storm_text(self)
 
 
 def _scale(rate_per_s: float) -> int:
@@ -198,6 +225,61 @@ kind = "host-failure"
 host = "app-0"
 at = "{_MINUTES // 2} min"
 delay = {{ distribution = "uniform", low = "0 s", high = "30 s" }}
+"""
+
+
+def _storm_text(job: StormTopology) -> str:
+    executors, scale = job.supervisors * job.executors, job.scale
+    service_s = job.busy * executors / job.rate_per_s * scale
+    state = '# state = { model = "fixed", bytes = "1 MB" } # of a task, if it is a stateful bolt\n'
+    if job.state_bytes:
+        size = _shown(job.state_bytes / executors, "B")
+        state = (
+            f'state = {{ model = "fixed", bytes = "{size}" }} # of a task; without it states are lost with the worker\n'
+        )
+    return f"""\
+# What happens when a supervisor of this topology dies? Written by `holdfast init storm`.
+# `holdfast show FILE --defaults` says what `engine = "storm"` brings, and where each value is from.
+{_stands(scale)}format = 1
+engine = "storm"
+duration = "{_MINUTES} min"
+replications = 4 # at other phases of heartbeats, of looks of Nimbus, and of time-outs
+
+[workload.spout]
+rate = "{units.show(job.rate_per_s / scale, "1/s")}"
+keys = {{ distribution = "uniform", count = 100000 }}
+
+[operators.spout]
+kind = "source"
+parallelism = {job.supervisors}
+
+[operators.bolt]
+kind = "aggregate"
+inputs = {{ spout = "key" }} # fields grouping
+parallelism = {executors} # executors
+# Executors are busy for {job.busy:.0%} of the time.
+service = {{ distribution = "exponential", mean = "{_shown(service_s, "s")}" }}
+{state}
+[operators.results] # a bolt that writes them somewhere
+kind = "sink"
+inputs = {{ bolt = "shuffle" }}
+parallelism = {job.supervisors}
+
+[hosts.supervisor] # each has one worker of the topology at the start
+count = {job.supervisors}
+
+[recovery] # of a worker: download, JVM, connections. Measure it in the log of a supervisor
+restart = {{ distribution = "deterministic", value = "{units.show(job.start_s, "s")}" }}
+
+[fault_tolerance.acker]
+timeout = "{units.show(job.timeout_s, "s")}" # topology.message.timeout.secs
+# pending = 1000 # topology.max.spout.pending, of each spout executor; without it there is no limit
+
+[events.kill] # or kind = "worker-failure": the supervisor lives, and starts its worker again
+kind = "host-failure"
+host = "supervisor-0"
+at = "{_MINUTES // 2} min"
+delay = {{ distribution = "uniform", low = "0 s", high = "{units.show(job.timeout_s, "s")}" }}
 """
 
 

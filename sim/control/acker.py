@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from models.scenario.fault_tolerance import Acker
-from models.units import to_ns
 from sim.clock import Process
 from sim.control.run_state import StateOn
 from sim.data_plane import AckerPlane, Failed
@@ -30,14 +29,14 @@ class RootTimeouts:
         self._note(self._state.plane.fail_acks(task), "rollback")
 
     def _rotate(self, acker: Acker) -> Process:
-        every_ns, clock = _timeout_ns(acker), self._state.clock
+        every_ns, clock = acker.timeout_ns, self._state.clock
         while True:
             yield clock.sleep(clock.now_ns() + every_ns)
             self._expire(clock.now_ns() - every_ns)
 
     def _watch(self, acker: Acker) -> Process:
         """Wake when the root that waits longest has waited for the time-out; without one no root can fail before."""
-        timeout_ns, clock = _timeout_ns(acker), self._state.clock
+        timeout_ns, clock = acker.timeout_ns, self._state.clock
         while True:
             oldest_ns = self._state.plane.oldest_root_ns()
             yield clock.sleep((clock.now_ns() if oldest_ns is None else oldest_ns) + timeout_ns)
@@ -50,14 +49,3 @@ class RootTimeouts:
     def _note(self, failed: Failed, cause: str) -> None:
         now = self._state.clock.now_ns()
         self._state.recorder.rows["replays"] += [(now, operator, count, cause) for operator, count in failed]
-
-
-def expires_ns(acker: Acker, emitted_ns: int) -> int:
-    """Return when a root that was emitted at an instant fails, if it is not done before."""
-    timeout_ns = _timeout_ns(acker)
-    at_ns = emitted_ns + timeout_ns
-    return at_ns if acker.expiry == "exact" else -(-at_ns // timeout_ns) * timeout_ns
-
-
-def _timeout_ns(acker: Acker) -> int:
-    return max(1, to_ns(acker.timeout_s))

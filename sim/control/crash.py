@@ -44,6 +44,7 @@ class CrashCoordinator:
         self.state, self.cluster, self.outages, self.catch_ups = state, state.cluster, outages, catch_ups
         self.replicas, self.migrations, self.recoveries, self.recovery = replicas, migrations, recoveries, recovery
         self._loop = RestartLoop(state)
+        self.together = state.plan.scenario.workers.together  # tasks of a host start as one worker
         self.regions = None
         if isinstance(recovery.method, RegionRestart):
             self.regions = RegionRestarts(state, recovery.method, recoveries, self._loop, self._start, self._kill_all)
@@ -103,6 +104,11 @@ class CrashCoordinator:
         self.batches.dies()
         self._kill_all()
         return lost
+
+    def lose_workers(self, host: int) -> list[int]:
+        """Lose all tasks on a host that lives; return their partitions."""
+        tasks = [task for task in self.cluster.host_tasks[host] if self.cluster.task_alive[task]]
+        return [partition for task in tasks for partition in self._kill(task)]
 
     def lose_job(self) -> list[int]:
         """Kill all tasks of the job, whose hosts live; return their partitions.
@@ -203,7 +209,8 @@ class CrashCoordinator:
         coordinator = self.migrations.coordinator
         coordinator.cancel_affected(losses)
         #    Runs that have copies of their own, such as a rebalance that has killed tasks, bring back what is theirs.
-        own = coordinator.take_back([loss.partition for loss in down])
+        #    Those of a worker come with the rest of it.
+        own = set[int]() if self.together else coordinator.take_back([loss.partition for loss in down])
         returns = [self.recoveries.taken_back(loss) for loss in down if loss.partition in own]
         losses = [loss for loss in losses if loss.partition not in own]
         down = [loss for loss in down if loss.partition not in own]
@@ -243,7 +250,8 @@ class CrashCoordinator:
                 for loss in detected:
                     waiting.remove(loss)
                 return
-            yield from self._loop.allocate(first.failure)
+            # A host that lives, or is back, starts its workers by itself.
+            yield from self._loop.allocate(first.failure, at_once=self.together and self.cluster.trusted[first.host])
         found = [loss for loss in map(self.recovery.allocate, filter(self._is_lost, detected)) if loss]
         for loss in detected:
             waiting.remove(loss)
@@ -256,6 +264,8 @@ class CrashCoordinator:
     @property
     def _takes_time(self) -> bool:
         scenario = self.state.plan.scenario
+        if self.together:  # also where no time is given: a host that is back takes its workers again
+            return True
         times, noticed_s = scenario.recovery, scenario.detector.connection_s
         return any(one is not None for one in (times.allocate, times.restart, times.strategy, noticed_s))
 
@@ -270,6 +280,10 @@ class CrashCoordinator:
         `successors` are (task before, task now).
         """
         before = {loss.partition: self.cluster.partition_task[loss.partition] for loss in losses}
+        if self.together:  # now, and not before: a worker that has not started takes nothing
+            own = self.migrations.coordinator.take_back([loss.partition for loss in losses])
+            others = [*others, *(self.recoveries.taken_back(loss) for loss in losses if loss.partition in own)]
+            losses = [loss for loss in losses if loss.partition not in own]
         # 3. Everything is assigned to a live host. All of it before one goes on: a source that is restored emits what
         #    has waited there, and none of that may be sent to a task that is dead.
         begun = [entry for entry in map(self.recovery.assign, losses) if entry]

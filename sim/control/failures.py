@@ -15,7 +15,7 @@ from models import display
 from models.records.decisions import Action, Verdict
 from models.records.tables import NEVER, THE_JOB
 from models.scenario.cluster import ExponentialFailures, ScheduledFailures
-from models.scenario.events import DriverFailure, HostFailure
+from models.scenario.events import Death, DriverFailure, HostFailure, WorkerFailure
 from models.scenario.fault_tolerance import Detector
 from models.units import to_ns
 from sim.clock import Process
@@ -103,10 +103,11 @@ class Silence:
 
 
 CRASH, SUSPICION, DRIVER, CHECKPOINTS, RESCALE = "crash", "suspicion", "driver", "checkpoints", "rescale"
+WORKER = "worker"
 
 
-def instant_ns(plan: RunPlan, name: str, event: HostFailure | DriverFailure) -> int:
-    """Return when the host, or the driver, of an event of this name dies in the replication."""
+def instant_ns(plan: RunPlan, name: str, event: Death) -> int:
+    """Return when the host, its workers, or the driver, of an event of this name dies in the replication."""
     if event.delay is None:
         return to_ns(event.at_s)
     code = code_of(plan.scenario.seed, plan.replication, "event", name)
@@ -142,6 +143,8 @@ class Failures:
                 clock.process(self._event(event, instant_ns(plan, name, event)))
             elif isinstance(event, DriverFailure):
                 clock.process(self._driver(instant_ns(plan, name, event)))
+            elif isinstance(event, WorkerFailure):
+                clock.process(self._workers(event.host, instant_ns(plan, name, event)))
         for host, group in enumerate(plan.host_groups):
             law = group.failures
             if isinstance(law, ExponentialFailures):
@@ -173,6 +176,28 @@ class Failures:
         yield clock.sleep(at_ns + to_ns(self.scenario.detector.connection_s or 0.0))
         recorder.revise("failures", row, detected_ns=clock.now_ns(), repaired_ns=clock.now_ns())
         crash.recover([LostPartition(partition, host, at_ns, row) for partition in lost])
+
+    def _workers(self, name: str, at_ns: int) -> Process:
+        """Kill the workers of a host; the host looks at them now and then, and starts those that have died.
+
+        If it dies before it looks, they start where it is back, or elsewhere once it is missed.
+        """
+        clock, cluster, host = self.state.clock, self.state.cluster, self.state.plan.host_names.index(name)
+        yield clock.sleep(at_ns)
+        if not cluster.host_alive[host]:
+            self.state.decide(Action.FAIL, f"the workers of {name}", "the host is down", verdict=Verdict.REFUSED)
+            return
+        lost = [one for one in self.crash.lose_workers(host) if cluster.is_owner(one)]
+        row = self.row(host, len(lost), WORKER)
+        every_ns = to_ns(self.scenario.workers.check_s or 0.0)
+        yield clock.sleep(_next_look_ns(at_ns, every_ns))
+        while cluster.trusted[host] and not cluster.host_alive[host]:
+            yield clock.sleep(_next_look_ns(clock.now_ns() + 1, every_ns or to_ns(self.scenario.detector.heartbeat_s)))
+        now = clock.now_ns()
+        self.state.recorder.revise("failures", row, detected_ns=now, repaired_ns=now)
+        if not lost:
+            self.state.recorder.revise("failures", row, caught_up_ns=now)
+        self.crash.recover([LostPartition(partition, host, at_ns, row) for partition in lost])
 
     def fail_job(self, why: str) -> None:
         """Fail the job because of its checkpoints: all of it is restarted, which nobody has to detect."""
@@ -306,7 +331,7 @@ class Failures:
         detector = self.scenario.detector
         heartbeat_ns = max(1, to_ns(detector.heartbeat_s))
         last = (failed_ns - 1) // heartbeat_ns * heartbeat_ns if failed_ns > 0 else 0
-        return max(failed_ns, last + to_ns(detector.patience_s(silent)))
+        return _next_look_ns(max(failed_ns, last + to_ns(detector.patience_s(silent))), to_ns(detector.check_s or 0.0))
 
     def _listen(self, host: int, sent_after_ns: int, heard_ns: int) -> None:
         self._silences[host] = Silence(self._beats[host], sent_after_ns, heard_ns)
@@ -343,3 +368,12 @@ class Failures:
         if self._fenced.get(host) == row:
             del self._fenced[host]
             self._back(host, row, fenced_ns)
+
+
+def _next_look_ns(from_ns: int, every_ns: int) -> int:
+    """Return the first instant, not before another one, at which somebody looks who does it so often; 0: all the time.
+
+    >>> _next_look_ns(93, 10), _next_look_ns(90, 10), _next_look_ns(93, 0)
+    (100, 90, 93)
+    """
+    return -(-from_ns // every_ns) * every_ns if every_ns else from_ns

@@ -15,7 +15,7 @@ from sim.control.replicas import Replicas
 from sim.control.run_state import StateOn
 from sim.data_plane import REMOTE, InstancePlane
 from sim.migration.moves import Migrations
-from sim.recovery import METHODS
+from sim.recovery import method_of
 
 _NS = 1_000_000_000
 
@@ -35,7 +35,7 @@ class Recovery:
         self.state, self.cluster, self.plan = state, state.cluster, state.plan
         self.clock, self.recorder = state.clock, state.recorder
         self.outages, self.replicas, self.migrations, self.recoveries = outages, replicas, migrations, recoveries
-        self.method = METHODS[state.plan.scenario.fault_tolerance.method](state, hosts, replicas)
+        self.method = method_of(state.plan.scenario)(state, hosts, replicas)
         self.copies = LocalCopies(state)
         self.opened: Callable[[], None] | None = None  # called when a partition is live again; set by whom it concerns
 

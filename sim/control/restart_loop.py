@@ -85,9 +85,9 @@ class RestartLoop:
         self._memory, delay_s = strategy.after_failure(self._memory, failed_s, jitter)
         return delay_s
 
-    def allocate(self, failure: int) -> Process:
-        """Sleep while slots are allocated."""
-        yield self.state.clock.sleep(self.state.clock.now_ns() + self._draw_ns("allocate", failure))
+    def allocate(self, failure: int, *, at_once: bool = False) -> Process:
+        """Sleep while slots are allocated; where they are there `at_once`, only until this instant is over."""
+        yield self.state.clock.sleep(self.state.clock.now_ns() + (0 if at_once else self._draw_ns("allocate", failure)))
 
     def restart(self, loss: LostPartition, times: int = 1) -> Process:
         """Sleep while tasks are started, so many times."""

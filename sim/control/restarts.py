@@ -57,11 +57,17 @@ class Restarts:
             self._start(restart, partitions)
 
     def start_elsewhere(self, restart: Restart, partitions: Sequence[int]) -> bool:
-        """Start the successor of a task that has died with its host, on another one; return whether there is one."""
-        host = self.hosts.for_task()
+        """Start the successor of a task that has died with its host, on another one; return whether there is one.
+
+        Where the workers of a host start together it is where its worker starts.
+        """
+        if self.crash.together:
+            host, why = self.recovery.method.host_for(partitions[0])
+        else:
+            host, why = self.hosts.for_task(), "its host died before it had its state back"
         if host is None:
             return False
-        self._say(partitions, host, "its host died before it had its state back")
+        self._say(partitions, host, why)
         self._start(replace(restart, host=host), partitions)
         return True
 
@@ -87,6 +93,7 @@ class Restarts:
             why = "the host that was asked for is suspected, not in use, about to be left, or has no free slot"
             self._say(partitions, host, why)
         new = self.instances.new_task(cluster.task_operator[restart.task], host)
+        self.recovery.method.replaced(restart.task, new)
         for partition in partitions:
             cluster.partition_task[partition] = new
             self.plane.assign(partition, new)

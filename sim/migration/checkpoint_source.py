@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Any, ClassVar, NamedTuple
 
 from models.units import to_ns
-from sim.control.acker import RootTimeouts, expires_ns
+from sim.control.acker import RootTimeouts
 from sim.control.run_state import RunState
 from sim.data_plane import Parcel
 from sim.draws import code_of, delay_ns
@@ -109,7 +109,7 @@ class PeriodicContext(WaveContext):
         """Send itself a message when a root that was emitted now would fail."""
         now, acker = self._state.clock.now_ns(), self._state.plan.acker
         assert acker is not None
-        self.timer(expires_ns(acker, now) - now, then, note)
+        self.timer(acker.expires_ns(now) - now, then, note)
 
     # -- a task
 

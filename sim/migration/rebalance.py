@@ -57,6 +57,7 @@ class Rebalance(WavePlan):
     command_ns: int  # between the last answer to COMMIT and the kill
     resend_ns: int  # between two INITs
     gate_ns: int | None  # between two looks of a started task whether all that it sends to are there; None: no gate
+    wait_ns: int | None = None  # before the command, for which sources are paused; None: they are not
 
     @property
     def tasks(self) -> tuple[int, ...]:
@@ -82,6 +83,7 @@ _MARK_OF = {PAUSE: "paused", PREPARE: "prepared", COMMIT: "committed", RESUME: "
 class RebalanceRun(ProtocolRun[Rebalance]):
     """One execution of a protocol for whole dataflows."""
 
+    kind: Rebalances
     marks: dict[str, int] = field(default_factory=dict)
     """When what happened [ns]; names that are not there did not happen. In the order of a whole run: begun; paused,
     prepared, committed (the last of all who take part); commanded (tasks are killed); first_init; up (the last task has
@@ -114,7 +116,11 @@ def who_answers(plan: Rebalance, kind: str) -> Collection[int]:
 
 def restart_of(run: RebalanceRun, clock: Clock, task: int, host: int, start_ns: int) -> Restart:
     """Return how a task of the run is killed and started again."""
-    started = lambda _: run.marks.update(up=clock.now_ns())  # noqa: E731
+
+    def started(new: int) -> None:
+        run.marks.update(up=clock.now_ns())
+        run.kind.began(run, new)
+
     return Restart(task, host, start_ns, run.plan.gate_ns, started, crashed=lambda: run.crashed)
 
 
@@ -169,6 +175,16 @@ class RebalanceProtocol(Protocol[Rebalance]):
     complete: ClassVar[frozenset[Enum]] = frozenset(Phase)
     saves: ClassVar[bool]
     """Whether a run saves what it kills; else periodic waves do, and bring it back."""
+
+    def on_pause(self, ctx: RebalanceContext, message: Message) -> None:
+        """Emit nothing any more: at a source."""
+        ctx.pause()
+        ctx.acknowledge(Wave(PAUSE), Address.of(message).subtask)
+
+    def on_resume(self, ctx: RebalanceContext, message: Message) -> None:
+        """Emit what has waited, and go on: at a source."""
+        ctx.resume()
+        ctx.acknowledge(Wave(RESUME), Address.of(message).subtask)
 
 
 RebalanceProtocol.context = RebalanceContext
@@ -245,18 +261,6 @@ class SavingProtocol(WaveProtocol[Rebalance], RebalanceProtocol):
         """End the run. Not before: messages of a run that is over reach nobody."""
         ctx.done(Phase.RESUMED)
 
-    # at a source
-
-    def on_pause(self, ctx: RebalanceContext, message: Message) -> None:
-        """Emit nothing any more."""
-        ctx.pause()
-        ctx.acknowledge(Wave(PAUSE), Address.of(message).subtask)
-
-    def on_resume(self, ctx: RebalanceContext, message: Message) -> None:
-        """Emit what has waited, and go on."""
-        ctx.resume()
-        ctx.acknowledge(Wave(RESUME), Address.of(message).subtask)
-
     # at a subtask
 
     def answer_to(self, kind: str, to: Address) -> Wave:
@@ -275,6 +279,7 @@ class RebalanceRequest(Request):
     gate_ns: int | None
     timeout_ns: int | None
     in_place: bool
+    wait_ns: int | None
 
 
 class Rebalances(PlanKind[RebalanceRequest]):
@@ -304,6 +309,7 @@ class Rebalances(PlanKind[RebalanceRequest]):
         gate_ns: int | None = 1_000_000_000,
         timeout_ns: int | None = 60_000_000_000,
         in_place: bool = True,
+        wait_ns: int | None = None,
     ) -> None:
         """Restart all subtasks, each on a host by its first partition, as soon as earlier runs are over.
 
@@ -314,14 +320,25 @@ class Rebalances(PlanKind[RebalanceRequest]):
         if protocol not in self.protocols:
             raise ValueError(f"{protocol} is no protocol for whole dataflows")
         self.state.plan.check_ids()
-        if not self.protocols[protocol].saves and self.state.plan.scenario.waves.interval_s is None:
+        if self._begins_empty(protocol) and not self.state.plan.scenario.workers.together:
             raise ValueError("the run has no periodic waves, which bring states back")
         territory, now = _whole(len(self.state.plan.operators)), self.state.clock.now_ns()
-        times = command_ns, resend_ns, gate_ns, timeout_ns, in_place
+        times = command_ns, resend_ns, gate_ns, timeout_ns, in_place, wait_ns
         request = RebalanceRequest(territory, protocol, now, "event", dict(hosts), dict(start_ns), *times)
         if self.coordinator.open:
             self._postpone(request, "another rebalance, or a move, is not over")
         self.coordinator.request(self, request)
+
+    def _begins_empty(self, protocol: str) -> bool:
+        """Return whether nobody brings back the states of what the protocol kills."""
+        return not self.protocols[protocol].saves and self.state.plan.scenario.waves.interval_s is None
+
+    def began(self, run: RebalanceRun, task: int) -> None:
+        """Have a task that has started go on at once with empty states, where nobody brings any back."""
+        if self._begins_empty(run.name):
+            subtask = self.cluster.partitions_at(task)[0]
+            self.coordinator.runtime.restarts.bring_back(task, (), None, resend=False)
+            self.initialised(subtask, task)
 
     def holds_back_waves(self) -> bool:
         """Return whether a run that sends its own waves is under way."""
@@ -376,6 +393,7 @@ class Rebalances(PlanKind[RebalanceRequest]):
             command_ns=request.command_ns,
             resend_ns=request.resend_ns,
             gate_ns=request.gate_ns,
+            wait_ns=request.wait_ns,
         )
         run = RebalanceRun(request.protocol, self.protocols[request.protocol], made, self, request.requested_ns)
         self.runs.append(run)

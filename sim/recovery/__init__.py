@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from models.scenario.scenario import Scenario
 from sim.recovery.active_replication import ActiveReplication
 from sim.recovery.changelog import RestoreFromChangelog
 from sim.recovery.checkpoint import RestoreFromCheckpoint
@@ -16,6 +17,7 @@ from sim.recovery.source_backup import SourceBackup
 from sim.recovery.state_management import StateManagement
 from sim.recovery.synchronous_checkpoints import SynchronousCheckpoints
 from sim.recovery.upstream_backup import UpstreamBackup
+from sim.recovery.worker_restart import WorkerRestart
 
 METHODS: Mapping[str, type[RecoveryMethod]] = {
     "none": StartEmpty,
@@ -32,3 +34,8 @@ METHODS: Mapping[str, type[RecoveryMethod]] = {
     "acker": StartEmpty,
 }
 """The method of recovery for each `fault_tolerance.method` that is simulated."""
+
+
+def method_of(scenario: Scenario) -> type[RecoveryMethod]:
+    """Return the method of recovery of a scenario."""
+    return WorkerRestart if scenario.workers.together else METHODS[scenario.fault_tolerance.method]

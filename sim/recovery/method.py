@@ -33,7 +33,7 @@ class RecoveryMethod(ABC):
         self.state, self.cluster, self.hosts, self.replicas = state, state.cluster, hosts, replicas
         self.restores: Restores | None = None  # beside tasks; without it tasks restore their states themselves
 
-    def start(self) -> None:  # noqa: B027 - what most need not do, as the three below
+    def start(self) -> None:  # noqa: B027 - what most need not do, as those below
         """Begin with the run."""
 
     def host_died(self, host: int) -> None:  # noqa: B027
@@ -41,6 +41,9 @@ class RecoveryMethod(ABC):
 
     def host_lost(self, host: int) -> None:  # noqa: B027
         """Forget what a host had whose failure is detected, before anything is assigned."""
+
+    def replaced(self, lost: int, task: int) -> None:  # noqa: B027
+        """Note that a task was started in place of another one by somebody else, such as a protocol."""
 
     def settled(self) -> None:  # noqa: B027
         """Go on after all that is lost has got a host, or a host is back."""

@@ -46,6 +46,7 @@ class Rebalancing:
             gate_ns=None if workers.gate_s is None else to_ns(workers.gate_s),
             timeout_ns=to_ns(waves.timeout_s),
             in_place=False,
+            wait_ns=None if event.wait_s is None else to_ns(event.wait_s),
         )
 
     def hosts_in_use(self, given: Sequence[tuple[int, int, int]], end_ns: int) -> list[tuple[int, int, int]]:

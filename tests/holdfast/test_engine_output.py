@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import cli
-from models.engines import flink, kafka_streams, spark
+from models.engines import flink, kafka_streams, spark, storm
 from models.engines.behaviours import Status
 
 SHORT = ["--set", "duration=70 s", "--set", "events.kill.at=30 s", "--set", "workload.clicks.rate=50 /s"]
@@ -93,6 +93,35 @@ def test_a_run_of_kafka_streams_has_its_words(tmp_path: Path, capsys: pytest.Cap
     assert [one["value"] for one in found if one["path"] == "fault_tolerance.interval"] == ["30 s"]
     assert [one["value"] for one in found if one["path"] == "fault_tolerance.changelog.visible"] == ["delivered"]
     assert code(["show", "kafka-streams-recovery", "--defaults"]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+def test_a_run_of_storm_has_its_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    short = ["--set", "duration=2 min", "--set", "events.kill.at=12 s", "--set", "workload.clicks.rate=20 /s"]
+    short += [
+        "--set",
+        "events.kill.delay.high=1 ms",
+        "--set",
+        "replications=2",
+        "--set",
+        "events.kill.kind=worker-failure",
+    ]
+    assert code(["run", "storm-recovery", *short, "--out", str(tmp_path / "run")]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "Modelled on Apache Storm 2.8" in out
+    assert "in the words of Storm" in out
+    assert all(one.word in out for one in storm.MILESTONES)
+    assert "workers of supervisor-1" in out
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))
+    assert [one["name"] for one in summary["engine"]["behaviours"]] == [one.name for one in storm.BEHAVIOURS]
+    # Both fail at the tick of 60 s, or with the ROLLBACK that follows then.
+    assert all(48.0 <= one["last_replay_s"] < 49.0 for one in summary["recoveries"])
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "the workers of supervisor-1" in page
+    assert code(["show", "storm-recovery", "--defaults", "--json"]) == 0
+    found = {one["path"]: one["value"] for one in json.loads(capsys.readouterr().out)["defaults"]}
+    assert (found["waves.interval"], found["detector.check"]) == ("1 s", "10 s")
+    assert code(["show", "storm-recovery", "--defaults"]) == 0
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
 
 

@@ -110,6 +110,29 @@ def test_the_file_says_the_application(tmp_path: Path) -> None:
     assert load.operators["state"].utilisation.mean() == pytest.approx(0.25, rel=1e-3)
 
 
+def test_the_file_says_the_topology(tmp_path: Path) -> None:
+    path, given = tmp_path / "job.toml", ("--rate", "1000 /s", "--supervisors", "3x2", "--timeout", "10 s", "--start")
+    assert code("storm", "--out", str(path), *given, "4 s", "--state", "6 MB", "--busy", "0.25") == 0
+    made = read_scenario(path).scenario
+    bolt = made.operators["bolt"]
+    assert made.engine is not None
+    assert made.engine.name == "storm"
+    assert (made.hosts["supervisor"].count, bolt.parallelism) == (3, 6)
+    assert bolt.state is not None
+    assert (bolt.state.model, made.waves.interval_s) == ("fixed", 1.0)
+    assert made.fault_tolerance.acking is not None
+    assert (made.fault_tolerance.acking.timeout_s, made.fault_tolerance.acking.acks) == (10.0, "covered")
+    assert made.recovery.restart is not None
+    assert made.recovery.restart.mean_s == 4.0
+    load = expected_load(made)
+    assert load.operators["bolt"].flow.rate_in.mean_per_s * 2 == 1000
+    assert load.operators["bolt"].utilisation.mean() == pytest.approx(0.25, rel=1e-3)
+    # Bolts without managed state have no checkpoints.
+    assert code("storm", "--out", str(path), "--force") == 0
+    made = read_scenario(path).scenario
+    assert (made.operators["bolt"].state, made.waves.interval_s) == (None, None)
+
+
 def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "job.toml"
     path.write_text("mine", encoding="utf-8")
@@ -122,11 +145,11 @@ def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[st
 REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     "another engine": (
         ("spark",),
-        "ENGINE = spark: has no questions yet: flink and kafka-streams have (holdfast library spark-recovery",
+        "ENGINE = spark: has no questions yet: flink, kafka-streams and storm have (holdfast library spark-recovery",
     ),
     "an unknown engine": (
         ("flunk",),
-        "ENGINE = flunk: has no questions yet: flink and kafka-streams have (holdfast init flink)",
+        "ENGINE = flunk: has no questions yet: flink, kafka-streams and storm have (holdfast init flink)",
     ),
     "more change than state": (
         ("flink", "--state", "1 GB", "--change", "2 GB"),
@@ -134,6 +157,10 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "an option of the other engine": (("flink", "--standbys", "1"), "--standbys = 1: is not of flink"),
     "an option of Flink": (("kafka-streams", "--interval", "1 s"), "--interval = 1 s: is not of kafka-streams"),
+    "an option of Storm": (("flink", "--start", "1 s"), "--start = 1 s: is not of flink"),
+    "an option that Storm has not": (("storm", "--partitions", "3"), "--partitions = 3: is not of storm"),
+    "no executor": (("storm", "--supervisors", "3x0"), "--supervisors = 3x0: must be two whole numbers"),
+    "a start without a time": (("storm", "--start", "0 s"), "--start = 0 s: must be more than zero"),
     "no partition": (
         ("kafka-streams", "--partitions", "0"),
         "--partitions = 0: must be a whole number from 1 to 10,000",

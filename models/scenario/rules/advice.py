@@ -12,7 +12,7 @@ import networkx as nx
 from models import display, units
 from models.reliability.times import mostly_down
 from models.scenario.cluster import ExponentialFailures, ScheduledFailures
-from models.scenario.events import DriverFailure, HostFailure, Rebalance
+from models.scenario.events import Death, HostFailure, Rebalance
 from models.scenario.inputs import RunInputs
 from models.scenario.job import WindowState
 from models.scenario.scenario import Scenario
@@ -177,6 +177,8 @@ def _detected_s(scenario: Scenario, failure: HostFailure) -> float:
     at_s = failure.at_s + (failure.delay.mean_s if failure.delay else 0.0)
     last = max(0.0, math.ceil(at_s / heartbeat_s) - 1) * heartbeat_s
     detected = max(at_s, last + scenario.detector.patience_s(failure.silent))
+    if scenario.detector.check_s is not None:
+        detected = math.ceil(detected / scenario.detector.check_s) * scenario.detector.check_s
     detected = min(detected, at_s + scenario.detector.notices_s(failure.silent))
     returns = failure.repair_s is not None and scenario.detector.returns == "noticed"
     return min(detected, at_s + failure.repair_s) if returns and failure.repair_s is not None else detected
@@ -185,11 +187,7 @@ def _detected_s(scenario: Scenario, failure: HostFailure) -> float:
 def _of_failures(scenario: Scenario) -> Iterator[Advice]:
     """Warn of checkpoints without failures, and of failures without checkpoints."""
     fails = any(group.failures is not None for group in scenario.hosts.values())
-    fails = (
-        fails
-        or scenario.detector.errs
-        or any(isinstance(event, (HostFailure, DriverFailure)) for event in scenario.events.values())
-    )
+    fails = fails or scenario.detector.errs or any(isinstance(event, Death) for event in scenario.events.values())
     method = scenario.fault_tolerance.method
     batches = scenario.fault_tolerance.batches is not None  # which are no use of failures alone
     if scenario.fault_tolerance.takes_checkpoints and not batches and not fails and not scenario.migrates:

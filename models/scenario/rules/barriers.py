@@ -15,7 +15,7 @@ from models.validation_messages import path_text
 def faults(scenario: Scenario) -> Iterator[InputFault]:
     """Yield the faults of barriers, of sinks that commit with them, of time-outs of slots, and of local recovery."""
     engine, tolerance = None if scenario.engine is None else scenario.engine.name, scenario.fault_tolerance
-    if engine != "kafka-streams":  # whose rules have words of their own
+    if engine not in ("kafka-streams", "storm"):  # whose rules have words of their own
         yield from _of_barriers(scenario, by_engine=engine == "flink")
     if engine is not None and (engine != "flink" or tolerance.method != "region-restart"):
         return  # its rules say so

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 
 from models.errors import NO_VALUE, InputFault
-from models.scenario.events import HostFailure, Migrate, Rebalance, Rescale
+from models.scenario.events import HostFailure, Migrate, Rebalance, Rescale, WorkerFailure
 from models.scenario.rules.dataflow import MOST_TASKS, broken_in, unknown_name, whole
 from models.scenario.scenario import Scenario
 from models.topology import layout
@@ -167,8 +167,8 @@ def _of_elasticity(scenario: Scenario, broken: Collection[str]) -> Iterator[Inpu
 
 def _of_slots(scenario: Scenario) -> Iterator[InputFault]:
     """Yield one fault for each group of hosts in which more tasks are placed on a host than it has slots."""
-    spark = scenario.engine is not None and scenario.engine.name == "spark"  # which has none, as its rules say
-    if spark or all(group.slots is None for group in scenario.hosts.values()):
+    none = scenario.engine is not None and scenario.engine.name in ("spark", "storm")  # as their rules say
+    if none or all(group.slots is None for group in scenario.hosts.values()):
         return
     placed, shared = layout.placement(scenario), scenario.placement.slot_sharing
     used = Counter(
@@ -191,7 +191,7 @@ def _of_events(scenario: Scenario, names: _Names) -> Iterator[InputFault]:
     """Yield unknown hosts and operators of events, and operators whose key groups cannot move."""
     for name, event in scenario.events.items():
         here = ("events", name)
-        if isinstance(event, (HostFailure, Migrate)):
+        if isinstance(event, (HostFailure, WorkerFailure, Migrate)):
             fault = names.host((*here, "host"), event.host)
             if fault:
                 yield fault

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from models import units
 from models.errors import NO_VALUE, InputFault
-from models.scenario.events import DriverFailure, Event, HostFailure, Rescale
+from models.scenario.events import DriverFailure, Event, HostFailure, Rebalance, Rescale, WorkerFailure
 from models.scenario.job import Operator
-from models.scenario.rules import cluster
+from models.scenario.rules import cluster, storm
 from models.scenario.rules.dataflow import whole
 from models.scenario.runtime import AdaptiveScheduling, StateStore, Waves, Workers
 from models.scenario.scenario import Scenario
@@ -32,13 +32,8 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
     if scenario.elasticity.policy != "none":
         rule = f"is not simulated with {engine.title}"
         yield InputFault("elasticity.policy", scenario.elasticity.policy, rule, words.elasticity)
-    for key, table, default in (
-        ("waves", scenario.waves, Waves()),
-        ("workers", scenario.workers, Workers()),
-        ("state_store", scenario.state_store, StateStore()),
-    ):
-        if table != default:
-            yield InputFault(key, NO_VALUE, f"is of Storm, not of {engine.short}", f"remove the table {key}")
+    if engine.name != "storm":
+        yield from _without_storm(scenario, engine.short)
     if scenario.detector.errs:
         rule = f"is not simulated with {engine.short}, whose heartbeats are calls over TCP"
         yield InputFault("detector.loss", scenario.detector.loss, rule, "remove detector.loss and detector.delay")
@@ -57,8 +52,28 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
         yield from _of_members(scenario)
         yield from _without_restarts(scenario, "an application of Kafka Streams runs on the instances that there are")
         yield from _of_topics(scenario, broken)
+    elif engine.name == "storm":
+        instead = "a supervisor of Storm has ports, each for a worker with any number of executors"
+        yield from _without_slots(scenario, instead, "supervisor.slots.ports", "workers.slots")
+        yield from _without_restarts(scenario, "a topology of Storm runs as Nimbus has assigned it")
+        yield from storm.of_topology(scenario)
     if "fault_tolerance" not in broken:
-        yield from {"flink": _of_checkpoints, "spark": _of_batches, "kafka-streams": _of_commits}[engine.name](scenario)
+        yield from _TOLERANCES[engine.name](scenario)
+
+
+def _without_storm(scenario: Scenario, short: str) -> Iterator[InputFault]:
+    """Yield tables and keys that only Storm has."""
+    for key, table, default in (
+        ("waves", scenario.waves, Waves()),
+        ("workers", scenario.workers, Workers()),
+        ("state_store", scenario.state_store, StateStore()),
+    ):
+        if table != default:
+            yield InputFault(key, NO_VALUE, f"is of Storm, not of {short}", f"remove the table {key}")
+    check_s = scenario.detector.check_s
+    if check_s is not None:
+        rule = f"is of Storm, not of {short}: a time-out of its heartbeats is noticed at once"
+        yield InputFault("detector.check", units.show(check_s, "s"), rule, "remove it")
 
 
 _HASHES = {"flink": ("crc32", "flink-number", "flink-string"), "kafka-streams": ("crc32", "kafka-string")}
@@ -100,27 +115,40 @@ _WORDS = {
         "instances that come and go on purpose are not",
         "warm-ups and probing rebalances are not simulated: leave `engine` out to move key groups",
     ),
+    "storm": _Words(
+        "worker.heartbeat.frequency.secs",
+        "a topology has other executors when somebody rebalances it",
+        "tasks of Storm stay with their executor: `rebalance` moves all of them",
+    ),
 }
 
 
 def _without(event: Event, engine: str) -> str | None:
     """Return a hint for an event that the engine does not have; None for one that it has."""
-    own = {"flink": (HostFailure, Rescale), "spark": (HostFailure, DriverFailure)}
+    own = {
+        "flink": (HostFailure, Rescale),
+        "spark": (HostFailure, DriverFailure),
+        "storm": (HostFailure, WorkerFailure, Rebalance),
+    }
     if isinstance(event, own.get(engine, HostFailure)):
         return None
+    if isinstance(event, WorkerFailure):
+        return "is of Storm, whose supervisors start workers: write host-failure"
     if not isinstance(event, DriverFailure):
         return _WORDS[engine].moves
-    if engine == "flink":
-        return "Flink has a JobManager, whose failure is not simulated"
-    return "Kafka Streams has no driver: write host-failure"
+    return {
+        "flink": "Flink has a JobManager, whose failure is not simulated",
+        "kafka-streams": "Kafka Streams has no driver: write host-failure",
+        "storm": "Storm has Nimbus, whose failure is not simulated",
+    }[engine]
 
 
-def _without_slots(scenario: Scenario, instead: str, option: str) -> Iterator[InputFault]:
-    """Yield slots, which only Flink has; cores are the `option` of the engine."""
+def _without_slots(scenario: Scenario, instead: str, option: str, key: str = "cores") -> Iterator[InputFault]:
+    """Yield slots, which only Flink has; a `key` is the `option` of the engine."""
     for name, group in scenario.hosts.items():
         if group.slots is not None:
             where, rule = path_text(("hosts", name, "slots")), f"is of Flink: {instead}"
-            yield InputFault(where, group.slots, rule, f"write cores = {group.slots} ({option})")
+            yield InputFault(where, group.slots, rule, f"write {key} = {group.slots} ({option})")
     if scenario.placement.slot_sharing:
         yield InputFault("placement.slot_sharing", "true", f"is of Flink: {instead}", "remove it")
 
@@ -270,3 +298,6 @@ def _of_topics(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFau
 
 def _tasks(name: str, operator: Operator) -> Iterator[str]:
     return (layout.task_name(name, index) for index in range(operator.parallelism))
+
+
+_TOLERANCES = {"flink": _of_checkpoints, "spark": _of_batches, "kafka-streams": _of_commits, "storm": storm.of_acking}

@@ -11,7 +11,7 @@ import networkx as nx
 
 from models import display, units
 from models.errors import NO_VALUE, InputFault
-from models.scenario.events import DriverFailure, Rebalance
+from models.scenario.events import DriverFailure, Rebalance, WorkerFailure
 from models.scenario.fault_tolerance import FaultTolerance, History, Trimming
 from models.scenario.rules import barriers, cluster, replicas
 from models.scenario.rules.dataflow import whole
@@ -28,7 +28,8 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
         yield from _of_detector(scenario)
     if "fault_tolerance" not in broken:
         yield from _of_tolerance(scenario, broken)
-        yield from replicas.faults(scenario, broken)
+        if scenario.engine is None or scenario.engine.name != "storm":  # whose rules say that it has none
+            yield from replicas.faults(scenario, broken)
 
 
 def _of_tolerance(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
@@ -51,6 +52,8 @@ def _of_tolerance(scenario: Scenario, broken: Collection[str]) -> Iterator[Input
         yield from _of_repetition(scenario, "fault_tolerance.history", tolerance.history, "every")
     if "waves" not in broken:
         yield from _of_waves(scenario)
+    if "workers" not in broken:
+        yield from _of_workers(scenario)
     yield from _of_micro_batches(scenario)
     yield from _of_changelog(scenario)
     yield from _of_maintenance(scenario, broken)
@@ -124,7 +127,7 @@ def _of_micro_batches(scenario: Scenario) -> Iterator[InputFault]:
     tolerance = scenario.fault_tolerance
     if tolerance.batches is None:
         rule = f"needs the method micro-batch; fault_tolerance.method is {tolerance.method}"
-        by_engine = scenario.engine is not None and scenario.engine.name in ("spark", "kafka-streams")
+        by_engine = scenario.engine is not None and scenario.engine.name in ("spark", "kafka-streams", "storm")
         if tolerance.micro_batches is not None and not by_engine:
             yield InputFault("fault_tolerance.micro_batches", NO_VALUE, rule, _BATCHES)
         for name, event in scenario.events.items() if scenario.engine is None else ():
@@ -156,7 +159,8 @@ def _of_changelog(scenario: Scenario) -> Iterator[InputFault]:
     """Yield changelogs without the method, other places for them, and what is no guarantee of commits."""
     tolerance, rules = scenario.fault_tolerance, scenario.fault_tolerance.changelogs
     if rules is None:
-        if tolerance.changelog is not None:
+        by_storm = scenario.engine is not None and scenario.engine.name == "storm"  # whose rules say so
+        if tolerance.changelog is not None and not by_storm:
             rule = f"needs the method changelog; fault_tolerance.method is {tolerance.method}"
             yield InputFault("fault_tolerance.changelog", NO_VALUE, rule, _CHANGELOG)
         return
@@ -255,12 +259,48 @@ def _of_waves(scenario: Scenario) -> Iterator[InputFault]:
         rule = "needs an acker, by which a wave that is lost is noticed"
         yield InputFault("waves.interval", _shown(waves.interval_s), rule, _ACKER)
     for name, event in scenario.events.items():
-        if isinstance(event, Rebalance) and event.protocol == "dsm" and (waves.interval_s is None or not acked):
+        empty = (
+            scenario.workers.together
+            and not scenario.may_fail
+            and not any(operator.state is not None for operator in scenario.operators.values())
+        )
+        brought_back = waves.interval_s is not None or empty
+        if isinstance(event, Rebalance) and event.protocol == "dsm" and not (brought_back and acked):
             rule = "needs an acker, which has tuples sent again, and periodic waves, which bring states back"
             needed = [] if acked else ['fault_tolerance.method = "acker", fault_tolerance.guarantee = "at-least-once"']
             needed += [] if waves.interval_s is not None else ['waves.interval = "30 s"']
             hint = f"write {', '.join(needed)}, or take dcr or ccr"
             yield InputFault(path_text(("events", name, "protocol")), event.protocol, rule, hint)
+        if isinstance(event, Rebalance) and event.wait_s is not None and event.protocol != "dsm":
+            rule = f"is not of {event.protocol}, which has sources pause until the states are back"
+            yield InputFault(path_text(("events", name, "wait")), _shown(event.wait_s), rule, "remove it")
+
+
+_TOGETHER = "write workers.together = true"
+
+
+def _of_workers(scenario: Scenario) -> Iterator[InputFault]:
+    """Yield workers that start together beside another method or slots, and what there is only with them."""
+    workers, method = scenario.workers, scenario.fault_tolerance.method
+    if workers.together and method not in ("acker", "none"):
+        if scenario.engine is None:  # whose rules say so
+            rule = f"needs the method acker or none; fault_tolerance.method is {method}"
+            yield InputFault("workers.together", "true", rule, _ACKER)
+        return
+    if workers.together:
+        for name, group in scenario.hosts.items() if scenario.engine is None else ():
+            if group.slots is not None:
+                rule = "cannot be combined with workers.together: a worker has any number of tasks"
+                yield InputFault(path_text(("hosts", name, "slots")), group.slots, rule, "write workers.slots")
+        return
+    for key, value in (("slots", workers.slots), ("check", workers.check_s)):
+        if value is not None and scenario.engine is None:
+            shown = value if key == "slots" else _shown(value)
+            yield InputFault(f"workers.{key}", shown, "needs workers.together", _TOGETHER)
+    for name, event in scenario.events.items():
+        if isinstance(event, WorkerFailure) and scenario.engine is None:
+            rule = "needs workers.together: who else starts a worker is not described"
+            yield InputFault(path_text(("events", name, "kind")), event.kind, rule, _TOGETHER)
 
 
 def _longest_path_s(scenario: Scenario) -> float:
@@ -329,6 +369,9 @@ def _shown(time_s: float) -> str:
 def _of_detector(scenario: Scenario) -> Iterator[InputFault]:
     """Yield the fault of a detector that suspects every live host again and again: lost or late heartbeats."""
     detector = scenario.detector
+    if detector.errs and detector.check_s is not None and scenario.engine is None:
+        rule = "cannot be combined with heartbeats that are lost or late: those are looked at all the time"
+        yield InputFault("detector.check", _shown(detector.check_s), rule, "remove detector.loss and detector.delay")
     if not detector.errs or scenario.engine is not None:  # whose rules refuse it
         return
     connection = None if detector.connection_s is None else _shown(detector.connection_s)

@@ -95,6 +95,9 @@ def _of_rebalance(scenario: Scenario, name: str, event: Rebalance) -> list[tuple
     here, found = path_text(("events", name)), list[tuple[str, object, str]]()
     if scenario.has_replicas:
         found.append((f"{here}.kind", event.kind, "without active replicas, which take over on their own, it is"))
+    if scenario.workers.together and event.protocol != "dsm" and scenario.may_fail:
+        hint = "beside workers.together dsm is, or a run in which no host may fail"
+        found.append((f"{here}.protocol", event.protocol, hint))
     for operator, described in scenario.operators.items():
         if described.threads > 1:
             # A snapshot would lack the tuples that other threads still serve.

@@ -59,6 +59,7 @@ SHORT = {
         *ONCE,
     ],
     "spark-recovery": ["duration=40 s", "events.kill.at=12 s", "workload.clicks.rate=50 /s", *ONCE],
+    "storm-recovery": ["duration=70 s", "events.kill.at=12 s", "workload.clicks.rate=50 /s", *ONCE],
     "tiny-sweep": ONCE,
     "user-rebalance": [*MOVED, "duration=30 s", "workload.views.rate=200 /s", "workload.clicks.rate=50 /s"],
     "windowed-join": ["duration=30 s", *ONCE],

@@ -166,7 +166,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a time-out before a heartbeat": ({"detector": {"timeout": "5 s"}}, "detector.timeout = 5.0: must be at least"),
     "restarts that run out": ({"recovery": {"strategy": {"kind": "fixed-delay"}}}, "recovery.strategy.attempts = 1"),
-    "an engine that is not simulated": ({"engine": "storm"}, "storm is not simulated yet"),
+    "an engine that is not simulated": ({"engine": "storm"}, "engine.name = storm: must be one of flink"),
     "a version that is none": ({"engine": {"name": "flink", "version": "3.0"}}, "engine.version"),
     "slots without an engine": ({"engine": None}, "needs an engine"),
 }
