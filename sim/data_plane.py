@@ -115,8 +115,11 @@ class Listener(Protocol):
     def aligned(self, token: int, task: int) -> None:
         """Note the same for a barrier that has come over all its channels."""
 
-    def stored(self, partition: int) -> None:
-        """Note that the announced checkpoint of this partition, or with barriers or batches any, is stored."""
+    def stored(self, partition: int, slot: int) -> None:
+        """Note that the announced checkpoint of this partition, or with barriers or batches any, is stored.
+
+        `slot` as in `CheckpointPlane.checkpoint_each`.
+        """
 
     def checkpoint_host(self, partition: int) -> int:
         """Return a checkpoint host, or NO_HOST, for this partition, whose planned one cannot take the checkpoint."""
@@ -240,18 +243,24 @@ class CheckpointPlane(Plane, Protocol):
         (`complete_checkpoints`), holds no outputs, and a sink notes what it has delivered.
         """
 
-    def checkpoint_each(self, partitions: Sequence[int], checkpoint_host: int) -> int:
+    def checkpoint_each(
+        self, partitions: Sequence[int], checkpoint_host: int, slot: int = 0, more_bytes: int = 0
+    ) -> int:
         """Take checkpoints of these partitions in order, as `checkpoint` does one; return how many were taken.
 
         In a run with barriers or batches. They are a batch: `Listener.stored` is called once, with the first of those
         that were taken, when all of these are stored; never if one of them is lost. Else raises ValueError.
+
+        A partition may have one in each of several slots, as many as checkpoints may be under way
+        (`Barriers.concurrent`). An increment has what changed since the last one that is complete, and so many bytes
+        more of the state, up to all of it; with these its files are merged (`FaultTolerance.compaction`).
         """
 
-    def complete_checkpoints(self, partitions: Collection[int]) -> None:
+    def complete_checkpoints(self, partitions: Collection[int], slot: int = 0) -> None:
         """Let the checkpoints of these partitions count that have come to the store; upstream forgets what they cover.
 
         In a run with barriers or batches. `Listener.stored` is called for each of them when it has come, or for all of
-        `checkpoint_each`.
+        `checkpoint_each`. Those in other slots stay; they must be newer.
         """
 
     def deliveries(self) -> int:
@@ -266,8 +275,10 @@ class CheckpointPlane(Plane, Protocol):
     def freeze(self, partition: int, frozen: bool) -> None:
         """Stop taking and storing checkpoints of the partition, also one that is under way; False: allow them again."""
 
-    def abort_checkpoints(self, partitions: Collection[int]) -> None:
+    def abort_checkpoints(self, partitions: Collection[int], slot: int | None = None) -> None:
         """Forget the checkpoints of these partitions that are under way or not complete; a new incarnation begins.
+
+        With a slot only those in it are forgotten, and the incarnation stays.
 
         If no other one is under way the link of the remote store is free now. What arrives there later is not written,
         in a run whose method aborts checkpoints (`FaultTolerance.aborts_checkpoints`).

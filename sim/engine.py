@@ -162,7 +162,7 @@ def records(control: Control, duration_ns: int) -> RunRecords:
     kernel = control.kernel
     if kernel is not None and kernel.name == BOTH:
         kernel = replace(kernel, why=f"{kernel.why}: {100 * plane.scan_share():.1f} % of the steps in the scan")  # type: ignore[attr-defined]
-    tables = plane.tables()
+    tables = dict(plane.tables())
     control.note_rows(tables, duration_ns)
     return RunRecords(
         replication=plan.replication,

@@ -45,9 +45,9 @@ class JobCheckpoints:
     """Checkpoints of the whole job, where barriers take them.
 
     `duration_s` is the time from the begin of a completed one to its end, `barriers_s` that until barriers had come
-    over all channels. `in_flight_bytes` is the part of `bytes` that barriers have overtaken. A failure aborts the one
-    that is under way; one that is not complete in time has expired. More of them in a row than are tolerated have
-    `failed_job` so many times.
+    over all channels. `in_flight_bytes` is the part of `bytes` that barriers have overtaken. A failure aborts those
+    that are under way; one that is not complete in time has expired. More of them in a row than are tolerated have
+    `failed_job` so many times. One is `subsumed` if a later one was complete first.
     """
 
     begun: int
@@ -60,6 +60,7 @@ class JobCheckpoints:
     in_flight_bytes: MeanAndMax
     longest_between_s: float
     failed_job: int = 0
+    subsumed: int = 0
 
 
 @dataclass(frozen=True)

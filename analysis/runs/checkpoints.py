@@ -86,6 +86,7 @@ def _of_job(records: Sequence[RunRecords]) -> JobCheckpoints:
         completed=outcomes["completed"],
         aborted=outcomes["aborted"],
         expired=outcomes["expired"],
+        subsumed=outcomes["subsumed"],
         duration_s=_mean_and_max(durations),
         barriers_s=_mean_and_max(barriers),
         bytes=_sizes(sizes),
@@ -105,9 +106,7 @@ def _completed_ns(scenario: Scenario, one: RunRecords) -> np.ndarray:
     if not scenario.fault_tolerance.job_checkpoints:
         return np.asarray(table["stored_ns"])
     job = one.tables["job_checkpoints"]
-    # A snapshot belongs to the checkpoint that was triggered last: one is under way at a time.
-    found = np.searchsorted(job["triggered_ns"], table["taken_ns"], side="right") - 1
-    return np.where(table["stored_ns"] != NEVER, job["completed_ns"][found], NEVER)
+    return np.where(table["stored_ns"] != NEVER, job["completed_ns"][table["job"]], NEVER)
 
 
 @dataclass(frozen=True)

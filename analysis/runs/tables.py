@@ -240,6 +240,7 @@ def job_checkpoints_said(job: JobCheckpoints, interval_s: float) -> str:
     ended += [f"{job.aborted:,} aborted"] if job.aborted else []
     failed = f", which failed the job {display.count(job.failed_job, 'time')}" if job.failed_job else ""
     ended += [f"{job.expired:,} expired{failed}"] if job.expired else []
+    ended += [f"{job.subsumed:,} subsumed by later ones"] if job.subsumed else []
     between = display.duration(job.longest_between_s)
     said = (
         f"Checkpoints of the job every {display.duration(interval_s)}: {job.begun:,} begun, {', '.join(ended)}; "

@@ -138,7 +138,8 @@ BEHAVIOURS = (
     Behaviour(
         "Checkpoints",
         Status.SIMPLIFIED,
-        "Barriers travel among the tuples, one checkpoint at a time, and a failure ends the one under way. "
+        "Barriers travel among the tuples, and a failure ends the checkpoints under way. With several at a time the "
+        "barriers of a later one come behind on every channel, and one that is complete first subsumes those before. "
         "Queues have no bound unless `buffer` gives one: then a backlog is in front of the barriers, and not in the "
         "source. The store's link is first in, first out: the last snapshot is there as early as if all shared it.",
         ("fault_tolerance.store", "fault_tolerance.kind", "fault_tolerance.snapshots.mode"),
@@ -160,8 +161,12 @@ BEHAVIOURS = (
     Behaviour(
         "Large and warm state",
         Status.SIMPLIFIED,
-        "A fixed state has its full size from the start, and `change` says what tuples change in it. Increments are "
-        "not compacted, and state backends differ in their rates only.",
+        "A fixed state has its full size from the start, and `change` says what tuples change in it. Increments have "
+        "what changed since the last complete checkpoint. With `compaction` they are files that RocksDB merges: after "
+        "some of them one has level 1 of the task as well, and a restore reads the state and the files that are not "
+        "merged. Deeper levels count as merged, and what they write again is not modelled; nor is that the first "
+        "increments after a rescaling in place share no files. Otherwise state backends differ in their rates only.",
+        ("fault_tolerance.compaction",),
     ),
     Behaviour(
         "Unaligned checkpoints",
@@ -178,7 +183,7 @@ BEHAVIOURS = (
         Status.SIMPLIFIED,
         "One that is not complete within the time-out has expired. One more in a row than is tolerated fails the job: "
         "all of it is restarted. No other checkpoint fails here: none is declined, and the store never refuses one. "
-        "Concurrent checkpoints are refused.",
+        "While as many are under way as may be the next one waits; triggers do not queue up behind it.",
         (
             "fault_tolerance.barriers.timeout",
             "fault_tolerance.barriers.tolerated_failures",
@@ -208,8 +213,10 @@ BEHAVIOURS = (
         Status.SIMPLIFIED,
         "A job that is rescaled stops with a savepoint: sources stop at its barrier, and once it is complete all tasks "
         "end at one instant. The job is submitted again after `submit`, and takes a first checkpoint as a new one. A "
-        "savepoint is as large as a full checkpoint, is written as fast, and is refused beside incremental ones. There "
-        "are no others, no draining, and no change of the maximum parallelism.",
+        "savepoint has whole states, and so has the first checkpoint after it, also beside increments. It is written "
+        "as fast as a checkpoint. There are no others, claim modes make no difference, and the maximum parallelism "
+        "cannot change. Sources are not drained (--drain): no last watermark ends the windows, whose content is in the "
+        "savepoint.",
     ),
     Behaviour(
         "Rescaling",

@@ -221,7 +221,7 @@ class Barriers(Description):
     """Checkpoints of the whole job, by barriers that travel from the sources among the tuples, as in Flink.
 
     A task takes its snapshot when barriers have come over all of its channels. The checkpoint is complete once every
-    snapshot is stored: only then does it count. One is under way at a time, and a failure ends it.
+    snapshot is stored: only then does it count. A failure ends those that are under way.
     """
 
     first: Literal["interval", "random"] = "interval"
@@ -232,8 +232,9 @@ class Barriers(Description):
     """Least time between the end of a checkpoint and the begin of the next."""
     timeout_s: PositiveSeconds = Field(default=600.0, alias="timeout")
     """Time after which a checkpoint that is not complete is given up: it has expired."""
-    concurrent: Count = 1
-    """How many checkpoints may be under way at a time; more than one are not simulated yet."""
+    concurrent: Annotated[int, Field(strict=True, ge=1, le=64)] = 1
+    """How many checkpoints may be under way at a time, aligned ones without `min_pause`. A later one that is complete
+    first ends those before it."""
     tolerated_failures: int | None = Field(default=None, strict=True, ge=0, le=10**9)
     """How many checkpoints may expire in a row; one more fails the job, all of which is restarted. Without it, the job
     goes on whatever expires."""
@@ -243,6 +244,20 @@ class Barriers(Description):
     """
     alignment_timeout_s: Seconds = Field(default=0.0, alias="alignment_timeout")
     """Age of a checkpoint at which barriers that are not aligned begin to overtake, with `unaligned`; 0: at once."""
+
+
+class Compaction(Description):
+    """How a task merges the files of increments, as RocksDB does, level by level.
+
+    Each increment is a file of level 0. When there are `files` of them they are merged with level 1, and the increment
+    after that has what was merged as well.
+    """
+
+    files: Annotated[int, Field(strict=True, ge=1, le=10**6)] = 4
+    """How many files of increments are merged at a time: level0-file-num-compaction-trigger of RocksDB."""
+    level_bytes: Bytes = Field(default=256e6, alias="level")
+    """Size of level 1 of a task, which is written anew with them, or the whole state of the task if that is smaller:
+    state.backend.rocksdb.compaction.level.max-size-level-base of Flink."""
 
 
 class LocalRecovery(Description):
@@ -341,6 +356,9 @@ class FaultTolerance(Description):
     """Copies of snapshots on the disks of hosts, beside `barriers`; without it all states are read from the store."""
     kind: Literal["full", "incremental"] = "incremental"
     """What a checkpoint holds: the whole state, or what changed since the one before."""
+    compaction: Compaction | None = None
+    """How the files of incremental checkpoints are merged, beside `barriers`; without it an increment has no more than
+    what changed, and a restore reads no more than the state."""
     store: Literal["nodes", "remote", "upstream"] = "nodes"
     """Where checkpoints are kept: on other hosts, in a remote store, or on the host of an upstream task."""
     guarantee: Literal["exactly-once", "at-least-once", "at-most-once"] = "exactly-once"
@@ -401,6 +419,11 @@ class FaultTolerance(Description):
     def completes_checkpoints(self) -> bool:
         """Return whether checkpoints count once all of a round are stored: with barriers, or at the end of a batch."""
         return self.job_checkpoints is not None or self.batches is not None
+
+    @property
+    def compacts(self) -> bool:
+        """Return whether files of increments are merged now and then, and read one by one until then."""
+        return self.job_checkpoints is not None and self.kind == "incremental" and self.compaction is not None
 
     @property
     def aborts_checkpoints(self) -> bool:

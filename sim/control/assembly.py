@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from models.records.tables import Kernel
+from models.records.tables import Kernel, table
 from models.steady_state.checkpoint_traffic import due_every_ns, due_offsets_ns, flush_ns
 from models.units import to_ns
 from sim.background_load import start_outside_load
@@ -195,8 +195,8 @@ class Control:
             clock.step()
         clock.move_to(until_ns)
 
-    def note_rows(self, tables: Mapping[str, Mapping[str, np.ndarray]], end_ns: int) -> None:
-        """Write the rows that are known at the end only; `tables` are those of the data plane."""
+    def note_rows(self, tables: dict[str, Mapping[str, np.ndarray]], end_ns: int) -> None:
+        """Write the rows that are known at the end only; `tables` are those of the data plane, to which some belong."""
         rows = self.recorder.rows
         if not self.managed:
             rows["hosts_in_use"] = [(host, 0, end_ns) for host in in_use(self.cluster)]
@@ -208,7 +208,9 @@ class Control:
         rows["replicas"] = [*self.replicas.rows()]
         rows["rescales"] = [*(self.job_scaling or self.rescaling).rows()]
         rows["maintenance"] = [*self.maintenance.rows(tables["checkpoints"])]
-        rows["job_checkpoints"] = [*self.barriers.rows(tables["checkpoints"])]
+        if self.plan.scenario.fault_tolerance.job_checkpoints is not None:
+            tables["checkpoints"] = table("checkpoints", {**tables["checkpoints"], "job": self.barriers.snapshots()})
+            rows["job_checkpoints"] = [*self.barriers.rows(tables["checkpoints"])]
         rows["pre_commits"] = self.barriers.commits.rows
         rows["hosts_in_use"] = self.rebalancing.hosts_in_use(self.elasticity.spares.rows(end_ns), end_ns)
 
@@ -228,9 +230,9 @@ class Control:
         if not self.barriers.aligned(token, task):
             self.coordinator.runtime.aligned(token)
 
-    def stored(self, partition: int) -> None:
+    def stored(self, partition: int, slot: int) -> None:
         self.coordinator.runtime.stored(partition)
-        self.barriers.stored(partition)
+        self.barriers.stored(partition, slot)
         self.readers.stored(partition)
         if self.crash.batches is not None:
             self.crash.batches.stored(partition)

@@ -31,6 +31,8 @@ from sim.draws import code_of, uniform
 
 Ended = Callable[[bool], None]  # told whether a checkpoint is complete
 
+_WHOLE = 1 << 62  # more bytes than any state has
+
 
 class _Subtask(NamedTuple):
     """A place in the parallelism of an operator; a restart gives it another task."""
@@ -47,6 +49,7 @@ class JobCheckpoint:
     number: int
     token: int  # of its barriers
     triggered_ns: int
+    slot: int  # of its snapshots in the data plane
     tasks: dict[int, int]  # task -> subtask, when it was triggered
     left: set[int]  # subtasks without a snapshot
     heard: Counter[int] = field(default_factory=Counter)  # subtask -> barriers, where nothing is held back
@@ -57,10 +60,15 @@ class JobCheckpoint:
     completed_ns: int = NEVER
     outcome: str = "open"
     stops: Ended | None = None  # of a savepoint at whose barriers sources stop: told how it ends
+    merged: int = -1  # the last checkpoint up to this one before which files of increments were merged
 
 
 class BarrierCheckpoints:
-    """Takes checkpoints of the job at regular instants, one at a time."""
+    """Takes checkpoints of the job at regular instants, one at a time, or as many as may be under way.
+
+    Several are in order at each task: barriers of a later one come behind those of an earlier one on every channel. If
+    a later one is complete first, the earlier ones are subsumed: they end.
+    """
 
     def __init__(self, state: RunState) -> None:
         self.state, self.cluster, self.clock = state, state.cluster, state.clock
@@ -70,7 +78,12 @@ class BarrierCheckpoints:
         self._holds_back = scenario.fault_tolerance.guarantee == "exactly-once"
         self._code = code_of(scenario.seed, state.plan.replication, "checkpoints", "begin")
         self._of_token: dict[int, JobCheckpoint] = {}  # all of them, in order
-        self._open: JobCheckpoint | None = None
+        self._open: list[JobCheckpoint] = []  # those that are under way, in order
+        self._took: list[tuple[int, int]] = []  # (checkpoint, rows of its snapshots), in the order of these rows
+        self._compaction = scenario.fault_tolerance.compaction if scenario.fault_tolerance.compacts else None
+        self._files = 0  # of increments that are not merged
+        self._complete = -1  # number of the last complete checkpoint
+        self._is_based = True  # whether the next increment has a checkpoint before it whose files it shares
         self._turns = 0  # plans for the next checkpoint so far; only the newest holds
         self._down = False  # since a failure, until all tasks run again
         self._failures = 0
@@ -99,11 +112,10 @@ class BarrierCheckpoints:
     def stop_with_savepoint(self, ended: Ended) -> None:
         """Take a savepoint now, at whose barriers sources stop; `ended` is told whether it is complete.
 
-        The checkpoint that is under way is aborted. Once the savepoint is complete no other one begins before the job
-        is started again; one that fails lets sources go on.
+        The checkpoints that are under way are aborted. Once the savepoint is complete no other one begins before the
+        job is started again; one that fails lets sources go on.
         """
-        self._end("aborted")
-        self.state.plane.abort_checkpoints(self._saved)
+        self._abort()
         self._turns += 1
         self._trigger(ended)
 
@@ -125,11 +137,16 @@ class BarrierCheckpoints:
         share = uniform(self._turns, self._code)
         return self.clock.now_ns() + max(1, least + round(share * max(0, self._interval_ns - least)))
 
-    def _plan_next(self, ended: JobCheckpoint) -> None:
-        """Plan the checkpoint after one that has just ended: an interval after its begin, and a pause after its end."""
+    def _plan_next(self) -> None:
+        """Plan the next checkpoint, unless as many are under way as may be.
+
+        It begins an interval after the begin of the newest one, and a pause after now, which is the end of one.
+        """
         assert self.rules is not None
-        paused_ns = self.clock.now_ns() + to_ns(self.rules.min_pause_s)
-        self._plan(max(ended.triggered_ns + self._interval_ns, paused_ns))
+        if len(self._open) < self.rules.concurrent:
+            newest = next(reversed(self._of_token.values()))
+            paused_ns = self.clock.now_ns() + to_ns(self.rules.min_pause_s)
+            self._plan(max(newest.triggered_ns + self._interval_ns, paused_ns))
 
     # -- barriers
 
@@ -138,13 +155,31 @@ class BarrierCheckpoints:
         assert self.rules is not None
         now, where = self.clock.now_ns(), self.cluster.partition_task
         tasks = {where[one.partitions[0]]: number for number, one in enumerate(self._subtasks)}
-        made = JobCheckpoint(len(self._of_token), self.state.new_token(), now, tasks, set(tasks.values()), stops=stops)
-        self._of_token[made.token] = self._open = made
+        token, slot = self.state.new_token(), self._free_slot()
+        made = JobCheckpoint(len(self._of_token), token, now, slot, tasks, set(tasks.values()), stops=stops)
+        self._count_files(made)
+        self._of_token[made.token] = made
+        self._open.append(made)
         self.clock.process(self._expires(made, now + to_ns(self.rules.timeout_s)))
         sources = [task for task, number in tasks.items() if not self._subtasks[number].channels]
         if self._unaligned and stops is None:  # a savepoint is aligned
             self._begin_to_overtake(made)
         self.state.plane.send_each([Mail(CONTROL, task, made.token) for task in sources])
+        if stops is None:
+            self._plan_next()
+
+    def _free_slot(self) -> int:
+        """Return the first slot of snapshots that no checkpoint under way has."""
+        used = {one.slot for one in self._open}
+        return next(slot for slot in range(len(used) + 1) if slot not in used)
+
+    def _count_files(self, checkpoint: JobCheckpoint) -> None:
+        """Note that each task writes a file for a checkpoint; those before it are merged if there are so many."""
+        checkpoint.merged = next((one.merged for one in reversed(self._of_token.values())), -1)
+        if checkpoint.stops is None and self._compaction is not None:
+            if self._files == self._compaction.files:
+                checkpoint.merged, self._files = checkpoint.number, 0
+            self._files += 1
 
     def comes(self, token: int, task: int, aligned: bool = False) -> bool:
         """Act on a message if it is a barrier, which has come, or is `aligned`; return whether it is one."""
@@ -157,7 +192,7 @@ class BarrierCheckpoints:
         if self._holds_back or checkpoint.heard[number] >= subtask.channels:
             # Downstream first: what follows pauses the task.
             self._pass_on(checkpoint, task, subtask)
-            if checkpoint is self._open:
+            if checkpoint in self._open:
                 self.commits.note(checkpoint.number, task)
                 self._save(checkpoint, number, subtask)
                 if self._unaligned and not aligned:
@@ -173,7 +208,7 @@ class BarrierCheckpoints:
         checkpoint = self._of_token.get(token)
         if checkpoint is None or checkpoint.tasks[task] not in checkpoint.recording:
             return self.comes(token, task, aligned=True)
-        if checkpoint is self._open:
+        if checkpoint in self._open:
             self._store_in_flight(checkpoint, checkpoint.tasks[task])
             self._has_snapshot(checkpoint, checkpoint.tasks[task])
         return True
@@ -194,8 +229,23 @@ class BarrierCheckpoints:
         """Have the snapshots of a subtask written; a source has its position in its log."""
         if subtask.channels:
             checkpoint.writing.update(subtask.partitions[:1])
-            taken = self.state.plane.checkpoint_each(subtask.partitions, REMOTE)
-            assert taken == len(subtask.partitions)  # a barrier comes to live tasks, of which none is writing
+            more_bytes = self._more_bytes(checkpoint, subtask)
+            taken = self.state.plane.checkpoint_each(subtask.partitions, REMOTE, checkpoint.slot, more_bytes)
+            assert taken == len(subtask.partitions)  # a barrier comes to live tasks, once
+            sink = self.state.plan.operators[self.cluster.partition_operator[subtask.partitions[0]]].is_sink
+            self._took.append((checkpoint.number, 0 if sink else taken))
+
+    def _more_bytes(self, checkpoint: JobCheckpoint, subtask: _Subtask) -> int:
+        """Return how much more than what has changed is in each snapshot of a subtask [B].
+
+        All of the state in a savepoint, and in what follows it. Else what was merged since the last complete one: level
+        1 of the task, of which each key group has an equal part.
+        """
+        if checkpoint.stops is not None or not self._is_based:
+            return _WHOLE
+        if self._compaction is None or checkpoint.merged <= self._complete:
+            return 0
+        return max(1, round(self._compaction.level_bytes / len(subtask.partitions)))
 
     def _has_snapshot(self, checkpoint: JobCheckpoint, number: int) -> None:
         checkpoint.left.discard(number)
@@ -216,7 +266,7 @@ class BarrierCheckpoints:
 
     def _changes(self, checkpoint: JobCheckpoint, at_ns: int) -> Process:
         yield self.clock.sleep(at_ns)
-        if checkpoint is self._open and checkpoint.left:
+        if checkpoint in self._open and checkpoint.left:
             had_snapshots = set(checkpoint.tasks.values()) - checkpoint.left
             self.state.plane.overtake(checkpoint.token)
             # Barriers of these may have waited behind outputs, which they have overtaken now.
@@ -242,12 +292,12 @@ class BarrierCheckpoints:
 
     # -- their end
 
-    def stored(self, partition: int) -> None:
+    def stored(self, partition: int, slot: int) -> None:
         """Note that the snapshots of a subtask are stored, by its first partition, where barriers take checkpoints."""
-        checkpoint = self._open
-        if checkpoint is not None and partition in checkpoint.writing:
-            checkpoint.writing -= Counter([partition])
-            self._look(checkpoint)
+        for checkpoint in self._open:
+            if checkpoint.slot == slot and partition in checkpoint.writing:
+                checkpoint.writing -= Counter([partition])
+                self._look(checkpoint)
 
     def _look(self, checkpoint: JobCheckpoint) -> None:
         if not checkpoint.left and not checkpoint.writing:
@@ -256,14 +306,17 @@ class BarrierCheckpoints:
     def _acknowledged(self, checkpoint: JobCheckpoint) -> Process:
         """Complete the checkpoint when the coordinator has heard of the last snapshot."""
         yield self.clock.sleep(self.clock.now_ns() + self.state.plan.latency_ns)
-        if checkpoint is self._open:
-            self._end("completed")
+        if checkpoint in self._open:
+            for earlier in self._open[: self._open.index(checkpoint)]:
+                self._give_up(earlier, "subsumed")
+            self._end(checkpoint, "completed")
             checkpoint.completed_ns = self.clock.now_ns()
+            self._complete, self._is_based = checkpoint.number, checkpoint.stops is None
             self._expired = 0
             self._keep_copies(checkpoint)
-            self.state.plane.complete_checkpoints(self._saved)
+            self.state.plane.complete_checkpoints(self._saved, checkpoint.slot)
             if checkpoint.stops is None:
-                self._plan_next(checkpoint)
+                self._plan_next()
                 self.ended(True)
                 return
             failures = self._failures
@@ -287,12 +340,11 @@ class BarrierCheckpoints:
 
     def _expires(self, checkpoint: JobCheckpoint, at_ns: int) -> Process:
         yield self.clock.sleep(at_ns)
-        if checkpoint is self._open:
-            self._end("expired")
-            self.state.plane.abort_checkpoints(self._saved)
+        if checkpoint in self._open:
+            self._give_up(checkpoint, "expired")
             self._expired += checkpoint.stops is None  # a savepoint does not count
             if self._tolerates():
-                self._plan_next(checkpoint)
+                self._plan_next()
                 self.ended(False)
             else:
                 self._fail()
@@ -311,13 +363,23 @@ class BarrierCheckpoints:
         has, are = "has" if number == 1 else "have", "is" if most == 1 else "are"
         self.fail_job(f"{display.count(number, 'checkpoint')} {has} expired in a row, and {most} {are} tolerated")
 
-    def _end(self, outcome: str) -> None:
-        ended, self._open = self._open, None
-        if ended is not None:
-            ended.outcome = outcome
-            if ended.stops is not None and outcome != "completed":
-                self._go_on(ended)
-                ended.stops(False)
+    def _abort(self) -> None:
+        """Give up all checkpoints that are under way."""
+        for one in [*self._open]:
+            self._end(one, "aborted")
+        self.state.plane.abort_checkpoints(self._saved)
+
+    def _give_up(self, checkpoint: JobCheckpoint, outcome: str) -> None:
+        """Give up one checkpoint; others that are under way go on."""
+        self._end(checkpoint, outcome)
+        self.state.plane.abort_checkpoints(self._saved, checkpoint.slot if self._open else None)
+
+    def _end(self, ended: JobCheckpoint, outcome: str) -> None:
+        self._open.remove(ended)
+        ended.outcome = outcome
+        if ended.stops is not None and outcome != "completed":
+            self._go_on(ended)
+            ended.stops(False)
 
     def _go_on(self, checkpoint: JobCheckpoint) -> None:
         """Let the sources go on that a savepoint has stopped."""
@@ -328,16 +390,15 @@ class BarrierCheckpoints:
     # -- failures
 
     def failed(self) -> None:
-        """End the checkpoint that is under way, and begin none before all tasks run again."""
-        self._end("aborted")
+        """End the checkpoints that are under way, and begin none before all tasks run again."""
+        self._abort()
         self._turns += 1
         self._failures += 1
         self._down = True
-        self.state.plane.abort_checkpoints(self._saved)
 
     def expect_new_job(self) -> None:
         """Begin as for a new job once all tasks run again."""
-        self._is_new = True
+        self._is_new, self._files = True, 0
 
     def opened(self) -> None:
         """Note that a partition runs; plan the next checkpoint once all do."""
@@ -356,20 +417,22 @@ class BarrierCheckpoints:
 
     # -- records
 
+    def snapshots(self) -> np.ndarray:
+        """Return of which checkpoint of the job each snapshot is (n_snapshots,), in order of their taking."""
+        numbers, counts = np.array(self._took, np.int64).reshape(-1, 2).T
+        return np.repeat(numbers, counts)
+
     def rows(self, checkpoints: Mapping[str, np.ndarray]) -> Iterator[tuple[object, ...]]:
         """Yield one row for each checkpoint of the job, with what its snapshots sent to the store."""
-        taken, size = checkpoints["taken_ns"], np.concatenate([[0], np.cumsum(checkpoints["bytes"], dtype=np.int64)])
-        all_ = [*self._of_token.values()]
-        begins = [one.triggered_ns for one in all_]
-        at = np.searchsorted(taken, np.array([*begins, np.iinfo(np.int64).max]))  # snapshots are in order of time
-        for one, begin, end in zip(all_, at[:-1], at[1:], strict=True):
-            sent = int(size[end] - size[begin]) + one.in_flight_bytes
+        sent = np.zeros(len(self._of_token), np.int64)
+        np.add.at(sent, checkpoints["job"], checkpoints["bytes"])
+        for one in self._of_token.values():
             yield (
                 one.number,
                 one.triggered_ns,
                 one.aligned_ns,
                 one.completed_ns,
-                sent,
+                int(sent[one.number]) + one.in_flight_bytes,
                 one.in_flight_bytes,
                 one.outcome,
             )

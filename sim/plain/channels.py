@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from models.records.tables import NEVER
 from models.units import to_ns
@@ -95,6 +96,13 @@ class Source:
         return self.plane.acker is not None and self.plane.acker.is_full(self.partition)
 
 
+class _Stored(NamedTuple):
+    """A checkpoint of a partition is stored, or the last one of a batch whose first is of it."""
+
+    partition: int
+    slot: int
+
+
 class PlaneState:
     """Everything that lives in one replication: hosts, tasks, partitions, and tuples on their way between tasks.
 
@@ -125,7 +133,7 @@ class PlaneState:
         self._planned = 0  # how many are of the plan
         self._sendings = 0
         self._watched: frozenset[int] = frozenset()
-        self._told: list[tuple[TaskView | Partition, Message | None]] = []  # None: the task is idle
+        self._told: list[tuple[TaskView, Message | None] | _Stored] = []  # None: the task is idle
         self._telling = False
         self.overtaking = -1  # newest token of barriers that overtake
         self.passing = False  # they are on their way
@@ -167,9 +175,9 @@ class PlaneState:
         """Note a message that the task has in hand, for the listener."""
         self._told.append((task, message))
 
-    def note_stored(self, partition: Partition) -> None:
+    def note_stored(self, partition: Partition, slot: int = 0) -> None:
         """Note that a checkpoint of the partition is stored, for the listener."""
-        self._told.append((partition, None))
+        self._told.append(_Stored(partition.number, slot))
 
     def tell(self) -> None:
         """Make the calls to the listener that the event or verb has caused, one after the other.
@@ -180,10 +188,12 @@ class PlaneState:
             return
         self._telling = True
         while self._told:
-            task, message = self._told.pop(0)
-            if isinstance(task, Partition):
-                self.listener.stored(task.number)
-            elif message is None:
+            told = self._told.pop(0)
+            if isinstance(told, _Stored):
+                self.listener.stored(*told)
+                continue
+            task, message = told
+            if message is None:
                 self.listener.idle(task.index)
             # A message that is in hand no longer was lost with its host while others were handled.
             elif message in task.in_hand:

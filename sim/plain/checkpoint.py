@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from models.records.tables import NEVER
 from models.units import to_ns
 from sim.clock import HOST_RECEIVER, MESSAGE, Process, channel
 from sim.data_plane import NO_HOST, REMOTE
 from sim.plain.channels import PlaneState
-from sim.plain.partition import Checkpoint, HostView, Partition, TaskView, Work
+from sim.plain.partition import Checkpoint, HostView, Partition, TaskView, Unfinished, Work
 
 _NS = 1_000_000_000
 
@@ -34,12 +34,21 @@ class _Transfer:
     bytes: int
     row: int  # in the table of checkpoints
     batch: Batch | None
+    slot: int = 0
+    unfinished: Unfinished | None = None  # with barriers and batches
     departure_ns: int = NEVER
 
     @property
     def host(self) -> int:
         """Return the host to which it goes, or REMOTE."""
         return self.checkpoint.host if self.checkpoint else REMOTE
+
+    @property
+    def void(self) -> bool:
+        """Return whether it is of an earlier incarnation, or of a checkpoint of the job that was given up."""
+        partition = self.partition
+        given_up = self.unfinished is not None and partition.unfinished.get(self.slot) is not self.unfinished
+        return self.incarnation != partition.incarnation or given_up
 
 
 def _rank(transfer: _Transfer) -> int:
@@ -83,38 +92,53 @@ class CheckpointCoordinator:
         if checkpoint_host != NO_HOST:
             self.take_for(partition, checkpoint_host)
 
-    def take_for(self, partition: Partition, checkpoint_host: int, batch: Batch | None = None) -> None:
-        """Take a snapshot of the partition now, for that checkpoint host."""
+    def take_for(
+        self, partition: Partition, checkpoint_host: int, batch: Batch | None = None, slot: int = 0, more_bytes: int = 0
+    ) -> None:
+        """Take a snapshot of the partition now, for that checkpoint host.
+
+        An increment has so many bytes of the state more than what changed, if it has so many.
+        """
         task, now = partition.task, self.plane.clock.now_ns()
+        whole = partition.state_bytes()
         # A difference needs its predecessor at the same host.
         full = (
             self.description.kind == "full"
             or partition.checkpoint is None
             or partition.checkpoint.host != checkpoint_host
+            or 0 < whole <= more_bytes
         )
         # With barriers and batches all that was sent before the snapshot is in those of the receivers.
         safe = self.plane.trimming is None or self.plane.trimming.safe
-        outputs = safe and not self.description.completes_checkpoints
+        together = self.description.completes_checkpoints
+        outputs = safe and not together
+        changed = partition.changed_bytes()
+        if more_bytes:
+            changed = min(whole, changed + more_bytes)
         size = (
-            partition.state_bytes() + (partition.kept_bytes() if outputs else 0)
+            whole + (partition.kept_bytes() if outputs else 0)
             if full
-            else partition.changed_bytes() + (partition.new_kept_bytes if outputs else 0)
+            else changed + (partition.new_kept_bytes if outputs else 0)
         )
         # The content is fixed now, whatever the partition applies while the snapshot is written and on its way. The
         # incarnation tells later whether this is still the life of the partition that was saved.
-        checkpoint, incarnation = (
-            partition.snapshot(checkpoint_host, self._life(checkpoint_host), outputs),
-            partition.incarnation,
-        )
+        life, incarnation, unfinished = self._life(checkpoint_host), partition.incarnation, None
+        if together:  # later changes count for the next one only once this one is complete
+            checkpoint = partition.content(checkpoint_host, life, outputs)
+            if self.description.compacts and partition.checkpoint and not full and not more_bytes:
+                checkpoint = replace(checkpoint, unmerged_bytes=partition.checkpoint.unmerged_bytes + size)
+            unfinished = partition.unfinished[slot] = Unfinished(checkpoint)
+        else:
+            checkpoint = partition.snapshot(checkpoint_host, life, outputs)
         partition.saving = True
         rows = self.plane.recorder.rows["checkpoints"]
         row = len(rows)
         rows.append(
-            (partition.operator.index, partition.index, task.host.index, checkpoint_host, now, NEVER, size, full)
+            (partition.operator.index, partition.index, task.host.index, checkpoint_host, now, NEVER, size, full, -1)
         )
         rate = partition.operator.description.serialise_bytes_per_s
         writing_ns = 0 if rate is None else max(1, round(size * _NS / rate))
-        transfer = _Transfer(partition, checkpoint, incarnation, task, size, row, batch)
+        transfer = _Transfer(partition, checkpoint, incarnation, task, size, row, batch, slot, unfinished)
         self._write(partition, writing_ns, lambda: self._ship(transfer))
 
     def _write(self, partition: Partition, writing_ns: int, ship: Callable[[], None]) -> None:
@@ -173,7 +197,7 @@ class CheckpointCoordinator:
 
     def _at_remote(self, transfer: _Transfer) -> None:
         """Have the remote store write one checkpoint after the other, in order of arrival."""
-        aborted = self.description.aborts_checkpoints and transfer.incarnation != transfer.partition.incarnation
+        aborted = self.description.aborts_checkpoints and transfer.void
         if aborted or transfer.origin.died_by(transfer.departure_ns):
             return
         clock = self.plane.clock
@@ -184,13 +208,13 @@ class CheckpointCoordinator:
         partition, checkpoint = transfer.partition, transfer.checkpoint
         if transfer.origin.died_by(transfer.departure_ns):
             return  # it never left the owner
-        if transfer.incarnation != partition.incarnation:
-            return  # of an earlier incarnation: it would trim tuples that the new state does not contain
+        if transfer.void:
+            return  # of an earlier incarnation it would trim tuples that the new state does not contain
         if self.description.completes_checkpoints:
-            if checkpoint:
-                partition.arrived = checkpoint
+            if transfer.unfinished:
+                transfer.unfinished.stored = True
                 self._note_row(transfer.row)
-            self.note_stored(partition, transfer.batch)
+            self.note_stored(partition, transfer.batch, transfer.slot)
             self.plane.tell()
             return
         assert checkpoint is not None  # only barriers overtake
@@ -207,14 +231,14 @@ class CheckpointCoordinator:
             self.plane.note_stored(partition)
             self.plane.tell()
 
-    def note_stored(self, partition: Partition, batch: Batch | None) -> None:
+    def note_stored(self, partition: Partition, batch: Batch | None, slot: int = 0) -> None:
         """Note for the listener that a checkpoint is stored, or with the last one of its batch that all are."""
         if batch is None:
-            self.plane.note_stored(partition)
+            self.plane.note_stored(partition, slot)
             return
         batch.left -= 1
         if not batch.left:
-            self.plane.note_stored(batch.first)
+            self.plane.note_stored(batch.first, slot)
 
     def _counts(self, partition: Partition, checkpoint: Checkpoint) -> None:
         partition.checkpoint, partition.saved = checkpoint, True
@@ -232,13 +256,16 @@ class CheckpointCoordinator:
         rows = self.plane.recorder.rows["checkpoints"]
         rows[row] = (*rows[row][:5], self.plane.clock.now_ns(), *rows[row][6:])
 
-    def complete(self, partition: Partition) -> None:
+    def complete(self, partition: Partition, slot: int = 0) -> None:
         """Let the checkpoint of the partition count that has come to the store, if there is one."""
-        checkpoint, partition.arrived = partition.arrived, None
-        if checkpoint is None:
+        unfinished = partition.unfinished.get(slot)
+        if unfinished is None or not unfinished.stored:
             return
+        del partition.unfinished[slot]
+        checkpoint = unfinished.checkpoint
+        partition.rebase(checkpoint.count, unfinished.touched)
         if not partition.operator.is_sink:
-            partition.saving = False
+            partition.saving = bool(partition.unfinished)
             self._counts(partition, checkpoint)
         if not self.description.unaligned:  # else sources know their positions
             self._trim_later(partition, checkpoint.count)

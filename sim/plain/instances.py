@@ -96,12 +96,16 @@ class GroupInstances(Overtaking):
         one.incarnation += frozen and one.saving
         one.saving = frozen
 
-    def abort_checkpoints(self, partitions: Collection[int]) -> None:
-        """Forget the checkpoints of these partitions that do not count yet."""
+    def abort_checkpoints(self, partitions: Collection[int], slot: int | None = None) -> None:
+        """Forget the checkpoints of these partitions that do not count yet, or only those in a slot."""
         for partition in partitions:
-            self._numbered[partition].incarnation += 1
-            self._numbered[partition].saving = False
-            self._numbered[partition].arrived = None
+            one = self._numbered[partition]
+            if slot is None:
+                one.incarnation += 1
+                one.saving = False
+                one.unfinished.clear()
+            elif one.unfinished.pop(slot, None) and not one.operator.is_sink:
+                one.saving = bool(one.unfinished)
         if self.plan.scenario.fault_tolerance.unaligned:
             self.forget_overtaken()
         if not any(one.saving for one in self._numbered):

@@ -311,6 +311,15 @@ class EventTime:
         return made
 
 
+@dataclass(eq=False)
+class Unfinished:
+    """A snapshot of a checkpoint of the job that is not complete; `touched`: keys that changed after it."""
+
+    checkpoint: Checkpoint
+    stored: bool = False
+    touched: set[int] = field(default_factory=set)
+
+
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
     """A stored snapshot: the first `count` applied tuples, and the outputs that downstream has not saved.
@@ -328,10 +337,11 @@ class Checkpoint:
     incarnation: int  # of the partition, when it was taken
     key_since: dict[int, int] | None = None  # where it is not of this life: of the partition that it was taken of
     applied_created_ns: list[int] | None = None  # of its applied tuples
+    unmerged_bytes: int = 0  # of increments whose files are not merged with those of the state
 
     def size_bytes(self) -> int:
-        """Return the size of all that a restore reads: the state and the kept outputs."""
-        return self.state_bytes + sum(row.bytes for _, rows in self.kept for row in rows)
+        """Return the size of all that a restore reads: state, unmerged increments and kept outputs."""
+        return self.state_bytes + self.unmerged_bytes + sum(row.bytes for _, rows in self.kept for row in rows)
 
 
 class InFlight(NamedTuple):
@@ -389,7 +399,7 @@ class Partition:
         self.adopted: tuple[Partition, int] | None = None  # whose first so many applied tuples it began with
         self.position: dict[int, int] = {}
         self.key_since: dict[int, int] = {}  # key -> length of `applied` when it was first seen
-        self.touched: set[int] = set()  # keys changed since the last snapshot
+        self.touched: set[int] = set()  # keys changed since the last snapshot; with barriers: the last complete one
         self.applied_at_snapshot = 0
         self.new_kept_bytes = 0  # outputs kept since the last snapshot
         self.kept: dict[Partition, deque[Row]] = {}  # outputs by receiver, until they are in a stored checkpoint
@@ -399,7 +409,7 @@ class Partition:
         self.saving = False  # a checkpoint of this incarnation is being written or is under way
         self.retired = False  # the instance is over
         self.saved = False  # the partition has stored a checkpoint of its own
-        self.arrived: Checkpoint | None = None  # with barriers: has come to the store, and is not complete
+        self.unfinished: dict[int, Unfinished] = {}  # with barriers: snapshots of checkpoints under way, by their slots
         self.overtaken: list[InFlight] = []  # tuples for it in the checkpoint of the job that is under way
         self.in_flight: list[InFlight] = []  # and in the one that is complete
         self.marked: dict[Partition, int] = {}  # of a source: kept outputs by receiver, when its barrier left
@@ -439,6 +449,8 @@ class Partition:
         if row.key not in self.key_since:
             self.key_since[row.key] = len(self.applied) - 1
         self.touched.add(row.key)
+        for one in self.unfinished.values():
+            one.touched.add(row.key)
 
     def measure(self, visit: Visit, now_ns: int) -> None:
         """Note how long a tuple took from its arrival to its answer; replayed tuples were answered before."""
@@ -521,19 +533,23 @@ class Partition:
 
         Without `outputs` those that are kept are left out.
         """
-        self.touched.clear()
-        self.applied_at_snapshot = len(self.applied)
+        made = self.content(host, host_life, outputs)
+        self.rebase(made.count, set())
         self.new_kept_bytes = 0
-        made = self._content(host, host_life)
-        return made if outputs else replace(made, kept=())
+        return made
+
+    def rebase(self, count: int, touched: set[int]) -> None:
+        """Count as changed what came after the first `count` applied tuples, which are of these keys."""
+        self.applied_at_snapshot, self.touched = count, touched
 
     def independent_snapshot(self) -> Checkpoint:
         """Return a copy of the state now, which stays valid in later lives, and does not count for the next one."""
         known, created_ns = dict(self.key_since), list(self.applied_created_ns)
-        return replace(self._content(REMOTE, 0), key_since=known, applied_created_ns=created_ns)
+        return replace(self.content(REMOTE, 0), key_since=known, applied_created_ns=created_ns)
 
-    def _content(self, host: int, host_life: int) -> Checkpoint:
-        kept = tuple((partition, tuple(rows)) for partition, rows in self.kept.items() if rows)
+    def content(self, host: int, host_life: int, outputs: bool = True) -> Checkpoint:
+        """Return the state now, as a checkpoint for a host, with or without the kept `outputs`."""
+        kept = tuple((partition, tuple(rows)) for partition, rows in self.kept.items() if rows and outputs)
         size, time = self.state_bytes(), self.time.copy()
         return Checkpoint(self.applied, len(self.applied), kept, size, host, host_life, time, self.incarnation)
 
@@ -557,8 +573,8 @@ class Partition:
         self.applied_created_ns = created_ns[:count]  # the checkpoint is of this life or of an earlier one
         known = checkpoint.key_since if checkpoint and checkpoint.key_since is not None else self.key_since
         self.key_since = {key: since for key, since in known.items() if since < count}
-        self.touched.clear()
-        self.applied_at_snapshot, self.new_kept_bytes = count, 0
+        self.rebase(count, set())
+        self.new_kept_bytes = 0
         self.kept = {partition: deque(rows) for partition, rows in checkpoint.kept} if checkpoint else {}
         for partition in self.kept:
             partition.senders[self] = None

@@ -22,7 +22,7 @@ from sim.plain.host import Processor
 from sim.plain.instances import Actions, GroupInstances, side_lists
 from sim.plain.link import FairLink
 from sim.plain.parcels import Parcels
-from sim.plain.partition import HostView, Partition, TaskView, Visit, Work
+from sim.plain.partition import HostView, Partition, TaskView, Unfinished, Visit, Work
 from sim.plain.task import Task
 from sim.plain.trimming import HistoryProtocol, TrimmingProtocol, Trims
 from sim.plain.watermarks import Watermarks
@@ -274,37 +274,41 @@ class PlainPlane(Acks, Trims, Parcels, Actions, GroupInstances):
         self.tell()
         return taken == 1
 
-    def checkpoint_each(self, partitions: Sequence[int], checkpoint_host: int) -> int:
+    def checkpoint_each(
+        self, partitions: Sequence[int], checkpoint_host: int, slot: int = 0, more_bytes: int = 0
+    ) -> int:
         """Take a batch of checkpoints now, for that checkpoint host; return how many were taken."""
         if not self.plan.scenario.fault_tolerance.completes_checkpoints:
             raise ValueError("batches of checkpoints are for runs with barriers or batches")
-        taken = self._take_together(partitions, checkpoint_host)
+        taken = self._take_together(partitions, checkpoint_host, slot, more_bytes)
         self.tell()
         return taken
 
-    def _take_together(self, partitions: Sequence[int], checkpoint_host: int) -> int:
+    def _take_together(
+        self, partitions: Sequence[int], checkpoint_host: int, slot: int = 0, more_bytes: int = 0
+    ) -> int:
         """Take checkpoints of those that can be saved, of which the listener hears at once."""
         numbered = [self._numbered[partition] for partition in partitions]
-        taken = [partition for partition in numbered if self._can_be_saved(partition)]
+        taken = [partition for partition in numbered if self._can_be_saved(partition, slot)]
         batch = Batch(taken[0], len(taken)) if taken else None
         for partition in taken:
             if partition.operator.is_sink:
-                partition.arrived = partition.snapshot(REMOTE, 0, outputs=False)
-                self.saver.note_stored(partition, batch)
+                partition.unfinished[slot] = Unfinished(partition.content(REMOTE, 0, outputs=False), stored=True)
+                self.saver.note_stored(partition, batch, slot)
             else:
-                self.saver.take_for(partition, checkpoint_host, batch)
+                self.saver.take_for(partition, checkpoint_host, batch, slot, more_bytes)
         return len(taken)
 
-    def _can_be_saved(self, partition: Partition) -> bool:
+    def _can_be_saved(self, partition: Partition, slot: int) -> bool:
         together = self.plan.scenario.fault_tolerance.completes_checkpoints
-        waits = partition.saving or partition.arrived is not None
+        waits = slot in partition.unfinished or (partition.saving and not partition.unfinished)
         operator = partition.operator
         return partition.live and not waits and not operator.is_source and (together or not operator.is_sink)
 
-    def complete_checkpoints(self, partitions: Collection[int]) -> None:
+    def complete_checkpoints(self, partitions: Collection[int], slot: int = 0) -> None:
         """Let the checkpoints of these partitions count that have come to the store."""
         for partition in sorted(partitions):
-            self.saver.complete(self._numbered[partition])
+            self.saver.complete(self._numbered[partition], slot)
             if self.plan.scenario.fault_tolerance.unaligned:
                 self.complete_in_flight(self._numbered[partition])
 

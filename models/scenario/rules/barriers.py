@@ -22,6 +22,7 @@ def faults(scenario: Scenario) -> Iterator[InputFault]:
     yield from _of_commits(scenario)
     yield from _of_slots(scenario)
     yield from _of_concurrent(scenario)
+    yield from _of_compaction(scenario)
     if tolerance.local_recovery is not None and tolerance.job_checkpoints is None:
         rule = "needs fault_tolerance.barriers: hosts keep copies of the last complete checkpoint of the job"
         yield InputFault("fault_tolerance.local_recovery", NO_VALUE, rule, "write a table fault_tolerance.barriers")
@@ -118,10 +119,29 @@ def _of_commits(scenario: Scenario) -> Iterator[InputFault]:
         yield InputFault(path_text(("operators", name, "commit")), operator.commit, rule, hint)
 
 
+def _of_compaction(scenario: Scenario) -> Iterator[InputFault]:
+    """Yield files that are merged where no checkpoint of the job has increments."""
+    tolerance, where = scenario.fault_tolerance, "fault_tolerance.compaction"
+    if tolerance.compaction is None:
+        return
+    if tolerance.job_checkpoints is None:
+        rule = "needs fault_tolerance.barriers: files are merged between checkpoints of the whole job"
+        yield InputFault(where, NO_VALUE, rule, "write a table fault_tolerance.barriers")
+    elif tolerance.kind != "incremental":
+        rule = f'needs kind = "incremental"; fault_tolerance.kind is {tolerance.kind}'
+        hint = "execution.checkpointing.incremental of Flink, with RocksDB: a full checkpoint has no files to merge"
+        yield InputFault(where, NO_VALUE, rule, hint)
+
+
 def _of_concurrent(scenario: Scenario) -> Iterator[InputFault]:
-    """Yield a pause between checkpoints of which several are under way."""
+    """Yield a pause between checkpoints of which several are under way, and barriers of them that overtake."""
     barriers = scenario.fault_tolerance.job_checkpoints
-    if barriers is not None and barriers.concurrent > 1 and barriers.min_pause_s > 0:
+    if barriers is None or barriers.concurrent == 1:
+        return
+    where, key = "fault_tolerance.barriers.concurrent", "execution.checkpointing.max-concurrent-checkpoints"
+    if barriers.min_pause_s > 0:
         rule = "must be 1 with a min_pause, which lets none begin before the end of the one before"
-        hint = "execution.checkpointing.max-concurrent-checkpoints and min-pause exclude each other in Flink"
-        yield InputFault("fault_tolerance.barriers.concurrent", barriers.concurrent, rule, hint)
+        yield InputFault(where, barriers.concurrent, rule, f"{key} and min-pause exclude each other in Flink")
+    if barriers.unaligned:
+        rule = "must be 1 with unaligned, whose barriers would overtake those of the checkpoint before"
+        yield InputFault(where, barriers.concurrent, rule, f"{key} and unaligned.enabled exclude each other in Flink")

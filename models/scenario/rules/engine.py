@@ -166,6 +166,9 @@ def _without_restarts(scenario: Scenario, instead: str) -> Iterator[InputFault]:
     if tolerance.local_recovery is not None:
         rule = "is of Flink: execution.state-recovery.from-local"
         yield InputFault("fault_tolerance.local_recovery", NO_VALUE, rule, "remove it")
+    if tolerance.compaction is not None:
+        rule = "is of Flink: state.backend.type rocksdb, with execution.checkpointing.incremental"
+        yield InputFault("fault_tolerance.compaction", NO_VALUE, rule, "remove it")
     for name, operator in scenario.operators.items():
         if operator.commit != "at-once":
             rule = "is of Flink: a sink that commits when a checkpoint of the job is complete"

@@ -44,7 +44,6 @@ def not_simulated(scenario: Scenario) -> list[InputFault]:
             found.append(("elasticity.protocol", WITHOUT_CHECKPOINTS, "with checkpoints direct and others are"))
     for name, event in scenario.events.items():
         if isinstance(event, Rescale) and scenario.rescales_job:
-            found += _of_savepoint(scenario)
             continue
         if isinstance(event, (Migrate, Rescale)):
             found += _of_migration(scenario, name, event)
@@ -79,15 +78,6 @@ def _of_migration(scenario: Scenario, name: str, event: Migrate | Rescale) -> li
         hint = f"key groups of an aggregate or a join move, not of a {operator.kind}"
         found.append((f"{here}.operator", event.operator, hint))
     return found
-
-
-def _of_savepoint(scenario: Scenario) -> list[tuple[str, object, str]]:
-    """Return (path, value, hint) of savepoints beside increments: a savepoint holds whole states."""
-    tolerance = scenario.fault_tolerance
-    if scenario.recovery.adapts or tolerance.kind == "full":
-        return []
-    hint = 'with kind = "full", or the adaptive scheduler, it is: a savepoint holds whole states'
-    return [("fault_tolerance.kind", tolerance.kind, hint)]
 
 
 def _of_rebalance(scenario: Scenario, name: str, event: Rebalance) -> list[tuple[str, object, str]]:
@@ -207,11 +197,6 @@ def _of_fault_tolerance(scenario: Scenario) -> list[tuple[str, object, str]]:
         found += _beside_micro_batches(scenario)
     if tolerance.takes_checkpoints and tolerance.copies > 1:
         found.append(("fault_tolerance.copies", tolerance.copies, "one copy is"))
-    barriers = tolerance.job_checkpoints
-    if barriers is not None and barriers.concurrent > 1:
-        # A partition has one snapshot that is stored and does not count yet.
-        hint = "1 is: the next checkpoint begins when the one before has ended"
-        found.append(("fault_tolerance.barriers.concurrent", barriers.concurrent, hint))
     return found + _of_replicas(scenario)
 
 

@@ -55,7 +55,7 @@ class Actions(ABC):
             what = int(self.state.notices[k])
             k += 1
             if what >= TOLD_STORED:
-                self._listener.stored(what - TOLD_STORED)
+                self._listener.stored(what % TOLD_STORED, what // TOLD_STORED - 1)
             elif what >= 0:
                 self._listener.idle(what)
             else:
@@ -323,33 +323,36 @@ class Moves(ABC):
     def checkpoint(self, partition: int, checkpoint_host: int) -> bool:
         """Take a checkpoint of the partition now, for that checkpoint host; return whether it was taken."""
         self._act()
-        if not checkpoints.can_be_saved(self.state, partition):
+        if not checkpoints.can_be_saved(self.state, partition, 0):
             return False
         self._room(int(self.state.options["fan_out"]) + 2)
         if self.state.partitions["is_sink"][partition]:
-            checkpoints.note_delivered(self.state, partition, NONE)
+            checkpoints.note_delivered(self.state, partition, NONE, 0)
         else:
-            checkpoints.take(self.state, partition, checkpoint_host, NONE)
+            checkpoints.take(self.state, partition, checkpoint_host, NONE, 0, 0)
         self._tell()
         return True
 
-    def checkpoint_each(self, partitions: Sequence[int], checkpoint_host: int) -> int:
+    def checkpoint_each(
+        self, partitions: Sequence[int], checkpoint_host: int, slot: int = 0, more_bytes: int = 0
+    ) -> int:
         """Take a batch of checkpoints now, for that checkpoint host; return how many were taken."""
         self._act()
         if not self.state.options["barriers"]:
             raise ValueError("batches of checkpoints are for runs with barriers or batches")
         self._room((int(self.state.options["fan_out"]) + 2) * (len(partitions) + 1))
         pools.with_checkpoints(self.state, len(partitions) + 2)  # the batch, and a member of its own
-        taken = int(checkpoints.take_each(self.state, np.array(partitions, np.int64), checkpoint_host))
+        numbers = np.array(partitions, np.int64)
+        taken = int(checkpoints.take_each(self.state, numbers, checkpoint_host, slot, more_bytes))
         self._tell()
         return taken
 
-    def complete_checkpoints(self, partitions: Collection[int]) -> None:
+    def complete_checkpoints(self, partitions: Collection[int], slot: int = 0) -> None:
         """The checkpoints of these partitions that have come to the store count."""
         self._act()
         self._room(2 * len(partitions) + 2)
         numbers = np.array(sorted(partitions), np.int64)
-        checkpoints.complete(self.state, numbers)
+        checkpoints.complete(self.state, numbers, slot)
         if self.state.options["unaligned"]:
             in_flight.complete_in_flight(self.state, numbers)
 
@@ -376,11 +379,11 @@ class Moves(ABC):
         u["incarnation"] += frozen and u["saving"]
         u["saving"] = frozen
 
-    def abort_checkpoints(self, partitions: Collection[int]) -> None:
+    def abort_checkpoints(self, partitions: Collection[int], slot: int | None = None) -> None:
         """Checkpoints of these partitions that are under way are forgotten."""
         self._act()
         self._room(0)
-        checkpoints.abort(self.state, np.array(sorted(partitions), np.int64))
+        checkpoints.abort(self.state, np.array(sorted(partitions), np.int64), NONE if slot is None else slot)
         if self.state.options["unaligned"]:
             in_flight.forget_overtaken(self.state)
 

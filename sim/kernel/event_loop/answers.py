@@ -228,6 +228,7 @@ class Answers(ABC):
                 "stored_ns": checkpoints["stored"],
                 "bytes": checkpoints["bytes"],
                 "full": checkpoints["full"] != 0,
+                "job": np.full(checkpoints.size, NONE),
             },
         )
         return made

@@ -30,6 +30,7 @@ from sim.kernel.event_loop.free_lists import free_transfer, leave_batch, new_tra
 from sim.kernel.event_loop.notices import TOLD_STORED, notify
 from sim.kernel.event_loop.restoring import save_time, store_time
 from sim.kernel.event_loop.tasks import dispatch, put_in_front, ticket
+from sim.kernel.event_loop.unfinished import forget, has_begun, place_of
 from sim.kernel.event_loop.windows import recent
 from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
@@ -131,7 +132,7 @@ def round_goes_on(state: State, ask: bool) -> bool:
                     state.checkpointing.asked = partition
                     return False
                 if checkpoint_host >= _REMOTE:
-                    take(state, partition, checkpoint_host, NONE)
+                    take(state, partition, checkpoint_host, NONE, 0, 0)
         ask = True
         state.checkpointing.round_next += 1
         if state.checkpointing.round_next == n:
@@ -158,20 +159,20 @@ def _checkpoint_host(state: State, partition: int) -> int:
 
 
 @kernel
-def can_be_saved(state: State, partition: int) -> bool:
+def can_be_saved(state: State, partition: int, slot: int) -> bool:
     """Return whether control may have a checkpoint of the partition taken."""
     u = state.partitions[partition]
-    waits = u.saving or u.arrived != NONE
+    waits = state.unfinished[place_of(state, partition, slot)].begun or (u.saving and not has_begun(state, partition))
     return not (not u.live or waits or u.is_source or (u.is_sink and not state.options.barriers))
 
 
 @kernel
-def take_each(state: State, partitions: np.ndarray, checkpoint_host: int) -> int:
+def take_each(state: State, partitions: np.ndarray, checkpoint_host: int, slot: int, more: int) -> int:
     """Take a batch of checkpoints, of those of these partitions (n,) that can be saved; return how many."""
     own, batch, taken = NONE, NONE, 0
     for k in range(partitions.shape[0]):
         partition = partitions[k]
-        if not can_be_saved(state, partition):
+        if not can_be_saved(state, partition, slot):
             continue
         if own == NONE:
             # The batch has a member of its own, so that it is not over before all of its checkpoints are begun.
@@ -183,12 +184,13 @@ def take_each(state: State, partitions: np.ndarray, checkpoint_host: int) -> int
             t = state.transfers[own]
             t.partition = partition
             t.batch = batch
+            t.slot = slot
         state.transfers[batch].count += 1
         taken += 1
         if state.partitions[partition].is_sink:
-            note_delivered(state, partition, batch)
+            note_delivered(state, partition, batch, slot)
         else:
-            take(state, partition, checkpoint_host, batch)
+            take(state, partition, checkpoint_host, batch, slot, more)
     if own != NONE:
         _tell_stored(state, own)
         free_transfer(state, own)
@@ -203,55 +205,103 @@ def _tell_stored(state: State, transfer: int) -> None:
     if t.batch != NONE:
         partition = leave_batch(state, transfer)
     if partition != NONE:
-        notify(state, TOLD_STORED + partition)
+        notify(state, TOLD_STORED * (1 + t.slot) + partition)
 
 
 @kernel
-def take(state: State, partition: int, checkpoint_host: int, batch: int) -> None:
-    """Take a snapshot of the partition now, for that checkpoint host, in a batch or (NONE) by itself."""
-    u = state.partitions[partition]
-    op = state.operators[u.operator]
-    # With barriers all that was sent before the snapshot is in those of the receivers.
-    outputs = not (state.extended and (state.options.literal or state.options.barriers))
-    kept = u.kept_rows * op.bytes if outputs else 0
-    full = state.options.always_full or not u.stored or u.stored_checkpoint_host != checkpoint_host
-    # The size is fixed before the counters begin anew: what comes from now on belongs to the next checkpoint.
-    whole = state_bytes(state, partition)
-    size = whole + kept if full else changed_bytes(state, partition) + (u.new_kept_bytes if outputs else 0)
-    u.touched = 0
-    u.epoch += 1
-    u.at_snapshot = u.applied
-    u.new_kept_bytes = 0
-    u.saving = 1
-    save_kept(state, partition, outputs)
-    if state.extended:
-        save_time(state, partition)
-    host = state.tasks[u.task].host
-    number = state.checkpointing.rows
-    state.checkpointing.rows = number + 1
-    row = state.checkpoint_rows[number]
-    row.operator = u.operator
-    row.partition = u.index
-    row.owner = host
-    row.checkpoint_host = checkpoint_host
-    row.taken = state.clock.now
-    row.stored = NONE
-    row.bytes = size
-    row.full = full
-    made = new_transfer(state)
+def take(state: State, partition: int, checkpoint_host: int, batch: int, slot: int, more: int) -> None:
+    """Take a snapshot of the partition now, for that checkpoint host, in a batch or (NONE) by itself.
+
+    An increment has so many bytes of the state `more` than what changed, if it has so many.
+    """
+    u, made = state.partitions[partition], new_transfer(state)
     t = state.transfers[made]
     t.incarnation = u.incarnation
-    t.bytes = size
     t.count = u.applied
-    t.stored_bytes = whole + kept
+    t.epoch = u.epoch
+    t.slot = slot
     t.life = life(state, checkpoint_host)
-    t.row = number
     t.partition = partition
     t.origin = u.task
     t.checkpoint_host = checkpoint_host
     t.batch = batch
-    # The content is that of this instant in any case.
+    # The content is that of this instant in any case. The size is fixed before the counters begin anew: what comes from
+    # now on belongs to the next checkpoint.
+    whole = state_bytes(state, partition)
+    full = _set_size(state, made, whole, more)
+    _begin_anew(state, made)
+    t.row = _new_row(state, made, full)
     _write(state, made, whole)
+
+
+@kernel
+def _holds_outputs(state: State) -> bool:
+    """Return whether snapshots hold outputs; with barriers all that was sent before is in those of the receivers."""
+    return not (state.extended and (state.options.literal or state.options.barriers))
+
+
+@kernel
+def _set_size(state: State, transfer: int, whole: Any, more: int) -> bool:
+    """Set the size of a snapshot of a partition whose state has `whole` bytes; return whether it is full."""
+    t = state.transfers[transfer]
+    u = state.partitions[t.partition]
+    outputs = _holds_outputs(state)
+    kept = u.kept_rows * state.operators[u.operator].bytes if outputs else 0
+    full = bool(state.options.always_full or not u.stored or u.stored_checkpoint_host != t.checkpoint_host)
+    full = full or (whole > 0 and whole <= more)
+    if full:
+        t.bytes = whole + kept
+    else:
+        changed = changed_bytes(state, t.partition)
+        if more > 0:
+            changed = min(whole, changed + more)
+        t.bytes = changed + (u.new_kept_bytes if outputs else 0)
+    t.stored_bytes = whole + kept
+    if state.extended and state.options.compacts:
+        s = state.unfinished[place_of(state, t.partition, t.slot)]
+        s.unmerged = 0 if full or more > 0 else u.unmerged + t.bytes
+        t.stored_bytes += s.unmerged
+    return full
+
+
+@kernel
+def _begin_anew(state: State, transfer: int) -> None:
+    """Count what changes from now on; with barriers for the next increment only once this snapshot is complete."""
+    t = state.transfers[transfer]
+    u = state.partitions[t.partition]
+    if state.extended and state.options.barriers:
+        s = state.unfinished[place_of(state, t.partition, t.slot)]
+        s.begun = 1
+        s.arrived = NONE
+        s.epoch = u.epoch
+        s.touched = 0
+    else:
+        u.touched = 0
+        u.at_snapshot = u.applied
+    u.epoch += 1
+    u.new_kept_bytes = 0
+    u.saving = 1
+    save_kept(state, t.partition, _holds_outputs(state))
+    if state.extended:
+        save_time(state, t.partition, t.slot)
+
+
+@kernel
+def _new_row(state: State, transfer: int, full: bool) -> int:
+    """Return the number of the row of a snapshot that was just taken."""
+    t, number = state.transfers[transfer], state.checkpointing.rows
+    u = state.partitions[t.partition]
+    state.checkpointing.rows = number + 1
+    row = state.checkpoint_rows[number]
+    row.operator = u.operator
+    row.partition = u.index
+    row.owner = state.tasks[u.task].host
+    row.checkpoint_host = t.checkpoint_host
+    row.taken = state.clock.now
+    row.stored = NONE
+    row.bytes = t.bytes
+    row.full = full
+    return number
 
 
 @kernel
@@ -331,15 +381,21 @@ def _rank(state: State, transfer: int) -> int:
 
 
 @kernel
-def abort(state: State, partitions: np.ndarray) -> None:
-    """Forget the checkpoints of these partitions (n,) that do not count yet; without others the link is free."""
+def abort(state: State, partitions: np.ndarray, slot: int) -> None:
+    """Forget the checkpoints of these partitions (n,) that do not count yet, or those in a slot.
+
+    Without others the link is free.
+    """
     for k in range(partitions.shape[0]):
-        u = state.partitions[partitions[k]]
-        u.incarnation += 1
-        u.saving = 0
-        if u.arrived != NONE:
-            free_transfer(state, u.arrived)
-            u.arrived = NONE
+        partition = partitions[k]
+        u = state.partitions[partition]
+        if slot == NONE:
+            u.incarnation += 1
+            u.saving = 0
+            for one in range(state.options.slots):
+                forget(state, place_of(state, partition, one))
+        elif forget(state, place_of(state, partition, slot)) and not u.is_sink:
+            u.saving = has_begun(state, partition)
     for partition in range(state.partitions.shape[0]):
         if state.partitions[partition].saving:
             return
@@ -355,10 +411,21 @@ def never_left(state: State, transfer: int) -> bool:
 
 
 @kernel
+def _is_void(state: State, transfer: int) -> bool:
+    """Return whether it is of an incarnation that is over, or of a checkpoint of the job that was given up."""
+    t = state.transfers[transfer]
+    if t.incarnation != state.partitions[t.partition].incarnation:
+        return True
+    if not (state.extended and state.options.barriers) or t.row == NONE:
+        return False
+    s = state.unfinished[place_of(state, t.partition, t.slot)]
+    return not s.begun or s.epoch != t.epoch
+
+
+@kernel
 def at_remote(state: State, transfer: int) -> None:
     """The remote store writes one checkpoint after the other, in order of arrival."""
-    t = state.transfers[transfer]
-    aborted = state.options.aborts and t.incarnation != state.partitions[t.partition].incarnation
+    aborted = state.options.aborts and _is_void(state, transfer)
     if aborted or never_left(state, transfer):
         free_transfer(state, transfer)
         return
@@ -372,15 +439,15 @@ def stored(state: State, transfer: int) -> None:
     t = state.transfers[transfer]
     partition = t.partition
     u = state.partitions[partition]
-    if never_left(state, transfer) or t.incarnation != u.incarnation:
-        free_transfer(state, transfer)  # of an incarnation that is over: it would trim what the new state does not have
+    if never_left(state, transfer) or _is_void(state, transfer):
+        free_transfer(state, transfer)  # of an incarnation that is over it would trim what the new state does not have
         return
     if state.extended and state.options.barriers and t.row == NONE:  # in-flight data
         free_transfer(state, transfer)
         notify(state, TOLD_STORED + partition)
         return
     if state.extended and state.options.barriers:
-        u.arrived = transfer
+        state.unfinished[place_of(state, partition, t.slot)].arrived = transfer
         state.checkpoint_rows[t.row].stored = state.clock.now
         _tell_stored(state, transfer)
         return
@@ -414,11 +481,11 @@ def _counts(state: State, transfer: int) -> None:
     store_kept(state, t.partition)
     u.saved = 1
     if state.extended:
-        store_time(state, t.partition)
+        store_time(state, t.partition, t.slot)
 
 
 @kernel
-def note_delivered(state: State, partition: int, batch: int) -> None:
+def note_delivered(state: State, partition: int, batch: int, slot: int) -> None:
     """With barriers: the checkpoint of a sink, which has nothing to store, is what it has delivered."""
     u = state.partitions[partition]
     made = new_transfer(state)
@@ -428,7 +495,12 @@ def note_delivered(state: State, partition: int, batch: int) -> None:
     t.count = u.applied
     t.row = NONE
     t.batch = batch
-    u.arrived = made
+    t.slot = slot
+    s = state.unfinished[place_of(state, partition, slot)]
+    s.begun = 1
+    s.arrived = made
+    s.epoch = u.epoch
+    u.epoch += 1
     expect_no_more(state, partition)
     _tell_stored(state, made)
 
@@ -454,22 +526,28 @@ def store_in_flight(state: State, partition: int) -> int:
 
 
 @kernel
-def complete(state: State, partitions: np.ndarray) -> None:
-    """The checkpoints of these partitions (n,) that have come to the store count."""
+def complete(state: State, partitions: np.ndarray, slot: int) -> None:
+    """The checkpoints of these partitions (n,) that have come to the store count; those in other slots are newer."""
     for k in range(partitions.shape[0]):
         u = state.partitions[partitions[k]]
-        if u.arrived == NONE:
+        place = place_of(state, partitions[k], slot)
+        s = state.unfinished[place]
+        if not s.begun or s.arrived == NONE:
             continue
-        transfer, t = u.arrived, state.transfers[u.arrived]
-        if t.row != NONE:
-            u.saving = 0
-            _counts(state, transfer)
+        count, has_row = state.transfers[s.arrived].count, state.transfers[s.arrived].row != NONE
+        if has_row:
+            u.touched = s.touched
+            u.based = s.epoch
+            u.at_snapshot = count
+            u.unmerged = s.unmerged
+            _counts(state, s.arrived)
         else:
-            u.stored_count = t.count  # delivered for good, though not stored
+            u.stored_count = count  # delivered for good, though not stored
+        forget(state, place)
+        if has_row:
+            u.saving = has_begun(state, partitions[k])
         if not state.options.unaligned:  # else sources know their positions
-            trim_later(state, partitions[k], t.count)
-        free_transfer(state, transfer)
-        u.arrived = NONE
+            trim_later(state, partitions[k], count)
 
 
 @kernel

@@ -184,7 +184,7 @@ PARTITION = in_lines(
         ("first_key", "i4"),  # where its keys begin in the table of keys
         ("applied", "i8"),
         ("keys", "i8"),
-        ("touched", "i8"),
+        ("touched", "i8"),  # keys changed since the last snapshot; with barriers since the last complete one
         ("epoch", "i8"),  # counts snapshots: a key of an older one is not touched
         ("base", "i8"),  # of the applied tuples so many are forgotten: the log begins with the next
         # and the rest; `checkpoints` and `buffers`: snapshots, and what is kept for them
@@ -213,15 +213,12 @@ PARTITION = in_lines(
         ("is_source", "u1"),
         # `event_time`, `windows`, `restoring` and `emitting`
         ("newest", "i8"),  # event time
-        ("newest_pending", "i8"),  # the same of the checkpoint that is under way
-        ("newest_stored", "i8"),  # and of the stored one
+        ("newest_stored", "i8"),  # the same of the stored checkpoint
         ("ticks", "i8"),  # instants of the timer whose outputs were made
         ("ticks_due", "i8"),  # instants that have come
-        ("ticks_pending", "i8"),
         ("ticks_stored", "i8"),
         ("follows", "u1"),  # its task, whose event time is that of the partition (`heard`); else, or in checkpoints:
         ("event", "i8"),  # event time: the least of its channels
-        ("event_pending", "i8"),
         ("event_stored", "i8"),
         ("behind", "i8"),  # channels that are no further
         ("first_channel", "i8"),
@@ -250,7 +247,8 @@ PARTITION = in_lines(
         # `checkpoints`
         ("announced", "u1"),  # the listener is told when the next checkpoint is stored
         ("saved", "u1"),  # it has stored a checkpoint of its own
-        ("arrived", "i4"),  # with barriers: the transfer that has come to the store and is not complete, or NONE
+        ("based", "i8"),  # with barriers: epoch of the last complete checkpoint
+        ("unmerged", "i8"),  # and bytes of its increments whose files are not merged
         ("stored_incarnation", "i8"),  # in which the stored checkpoint was taken
         # `passages` and `in_flight`: copies of tuples that barriers have overtaken
         ("overtaken_head", "i4"),  # in the checkpoint of the job that is under way

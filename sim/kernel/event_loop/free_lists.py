@@ -28,7 +28,9 @@ TRANSFER = np.dtype(
         ("life", "i8"),
         ("row", "i8"),
         ("beside", "i8"),  # time in which it is written beside its task
+        ("epoch", "i8"),  # with barriers: of the keys that were changed before the snapshot
         ("partition", "i4"),
+        ("slot", "i4"),  # in which the snapshot is (`unfinished`)
         ("origin", "i4"),
         ("checkpoint_host", "i4"),
         ("batch", "i4"),  # or NONE, also once it is stored
@@ -77,6 +79,7 @@ def new_transfer(state: State) -> int:
     state.transfer_pool.free = state.transfers[made].next
     state.transfer_pool.left -= 1
     state.transfers[made].batch = NONE
+    state.transfers[made].slot = 0
     return made
 
 

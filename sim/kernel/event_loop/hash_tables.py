@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from sim.kernel.event_loop.codes import NONE
+from sim.kernel.event_loop.unfinished import count_changed
 from sim.kernel.tools.cache import inlined, kernel, noinline
 from sim.kernel.tools.pointer import State, prefetch
 
@@ -189,15 +190,24 @@ def touch_key(state: State, partition: int, key: int, pos: int) -> None:
             e.since = pos
             e.epoch = u.epoch
             u.keys += 1
-            u.touched += 1
+            _count_touched(state, partition, 0)
             state.tables.keys += 1
             return
     if e.since < 0:  # a restore has cut it, and left its place
         e.since = pos
         u.keys += 1
     if e.epoch != u.epoch:
+        _count_touched(state, partition, e.epoch)
         e.epoch = u.epoch
-        u.touched += 1
+
+
+@inlined
+def _count_touched(state: State, partition: int, epoch: int) -> None:
+    """Count a key that was touched in an earlier epoch before, or never (0)."""
+    if state.extended and state.options.barriers:
+        count_changed(state, partition, epoch)
+    else:
+        state.partitions[partition].touched += 1
 
 
 @noinline

@@ -22,6 +22,7 @@ from __future__ import annotations
 import numpy as np
 
 from sim.kernel.event_loop.codes import NONE
+from sim.kernel.event_loop.unfinished import oldest
 from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
 
@@ -36,7 +37,7 @@ HEARING = np.dtype(
 )
 
 # What a partition has heard of a group that sends to it, where it does not follow its task; in its checkpoints, always.
-CHANNEL = np.dtype([("event", "i8"), ("pending", "i8"), ("stored", "i8")], align=True)
+CHANNEL = np.dtype([("event", "i8"), ("stored", "i8")], align=True)
 
 # The last watermark from a task to a task, its number, and of how many groups it tells those that follow.
 VOICE = np.dtype([("event", "i8"), ("serial", "i8"), ("groups", "i8")], align=True)
@@ -61,7 +62,7 @@ def least_event_of(state: State, partition: int) -> int:
     u = state.partitions[partition]
     if u.stored:
         return u.event_stored
-    return u.event_pending if u.saving else event_of(state, partition)
+    return state.unfinished[oldest(state, partition)].event if u.saving else event_of(state, partition)
 
 
 @kernel

@@ -9,7 +9,7 @@ from sim.kernel.event_loop.buffers import let_go, next_node
 from sim.kernel.event_loop.channels import send_mail
 from sim.kernel.event_loop.codes import MAIL, NONE, TUPLE
 from sim.kernel.event_loop.events import next_serial
-from sim.kernel.event_loop.free_lists import free_visit, new_visit
+from sim.kernel.event_loop.free_lists import free_visit
 from sim.kernel.event_loop.heard import part
 from sim.kernel.event_loop.outbox import leave_place
 from sim.kernel.event_loop.passages import (
@@ -17,6 +17,7 @@ from sim.kernel.event_loop.passages import (
     begin_passage,
     capture,
     capture_unsent,
+    copied,
     forget_passage,
     is_before,
     look_passed,
@@ -24,7 +25,6 @@ from sim.kernel.event_loop.passages import (
 )
 from sim.kernel.event_loop.tasks import admit, dispatch, note_turn, ticket
 from sim.kernel.tools.cache import kernel
-from sim.kernel.tools.draws import UNSURE
 from sim.kernel.tools.pointer import State
 
 
@@ -256,23 +256,13 @@ def _give_places_back(state: State, task: int, head: int) -> None:
 @kernel
 def _again(state: State, copy: int, task: int) -> int:
     """Return a tuple that arrives now, as the copy is."""
-    c, visit = state.visits[copy], new_visit(state)
+    visit = copied(state, copy, TUPLE)
     e = state.visits[visit]
-    e.kind = TUPLE
-    e.id = c.id
-    e.created = c.created
-    e.key = c.key
-    e.partition = c.partition
-    e.origin = c.origin
     e.task = task
     e.arrival = state.clock.now
     e.start = NONE
     e.serial = next_serial(state)
     e.ticket = ticket(state, state.tasks[task].host)
-    e.service = UNSURE
-    e.node = NONE
-    e.next = NONE
-    e.wire = 0
     e.arrived = 1
     e.replayed = 1
     return visit

@@ -38,7 +38,7 @@ def add_instance(state: State, instance: int, partition: int, task: int) -> None
     """The record of a further instance of the partition's group: not live, without a state."""
     u, group = state.partitions[instance], state.partitions[partition].group
     u.held_head = u.held_tail = u.log_first = u.log_last = u.out_pair = u.in_pair = u.replay_task = NONE
-    u.goal = u.routes = u.stored_from = u.adopted_from = u.arrived = NONE
+    u.goal = u.routes = u.stored_from = u.adopted_from = NONE
     u.overtaken_head = u.overtaken_tail = u.in_flight_head = NONE
     u.operator = state.partitions[partition].operator
     u.index = state.partitions[partition].index
@@ -203,8 +203,8 @@ def adopt(state: State, instance: int, partition: int) -> None:
         save_kept(state, instance, True)
         store_kept(state, instance)
         if state.extended:
-            save_time(state, instance)
-            store_time(state, instance)
+            save_time(state, instance, 0)
+            store_time(state, instance, 0)
         b.stored = 1
         b.stored_checkpoint_host = u.stored_checkpoint_host
         b.stored_count = count
@@ -263,7 +263,7 @@ def hand_down(state: State, instance: int, successor: int) -> bool:
         forget_stored(state, successor)
     save_kept(state, instance, True)
     if state.extended:
-        save_time(state, instance)
+        save_time(state, instance, 0)
     n.stored = 1
     n.stored_checkpoint_host = state.tasks[o.task].host
     n.stored_count = o.applied

@@ -7,8 +7,8 @@ import numpy as np
 from sim.kernel.tools.cache import inlined
 from sim.kernel.tools.pointer import State
 
-# A notice is a task that is idle, -1 - a task that has a message in hand, or this and a partition whose checkpoint is
-# stored.
+# A notice is a task that is idle, -1 - a task that has a message in hand, or (this times 1 + a slot) and a partition
+# whose checkpoint in that slot is stored.
 TOLD_STORED = 1 << 32
 
 TOLD = np.dtype([("count", "i8")])  # notices that wait

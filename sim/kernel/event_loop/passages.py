@@ -39,11 +39,11 @@ def is_before(state: State, visit: int, task: int) -> bool:
 
 
 @kernel
-def capture(state: State, visit: int, task: int, unsent: int) -> None:
-    """Record a tuple as in-flight data of a task, in the checkpoint that is under way."""
+def copied(state: State, visit: int, kind: int) -> int:
+    """Return a copy of a tuple, of that kind, which is nowhere."""
     e, made = state.visits[visit], new_visit(state)
     c = state.visits[made]
-    c.kind = COPY
+    c.kind = kind
     c.id = e.id
     c.created = e.created
     c.key = e.key
@@ -53,8 +53,15 @@ def capture(state: State, visit: int, task: int, unsent: int) -> None:
     c.next = NONE
     c.node = NONE
     c.wire = 0
-    c.arrived = 0
-    c.replayed = unsent
+    return made
+
+
+@kernel
+def capture(state: State, visit: int, task: int, unsent: int) -> None:
+    """Record a tuple as in-flight data of a task, in the checkpoint that is under way."""
+    e, made = state.visits[visit], copied(state, visit, COPY)
+    state.visits[made].arrived = 0
+    state.visits[made].replayed = unsent
     u = state.partitions[e.partition]
     if u.overtaken_head == NONE:
         u.overtaken_head = made

@@ -91,12 +91,14 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Answers):
         draws = setup.draw_records(plan)
         hosts, cores = setup.host_records(plan)
         sources = setup.source_records(plan, cluster, 2 * self._block)
+        options, partitions = setup.options(plan, operators, edges), setup.partition_records(plan, cluster)
         made = LoopState(
-            options=setup.options(plan, operators, edges),
+            options=options,
             tasks=setup.task_records(max(4, 2 * len(cluster.task_operator))),
             cores=cores,
             hosts=hosts,
-            partitions=setup.partition_records(plan, cluster),
+            partitions=partitions,
+            unfinished=setup.unfinished_records(partitions.size * int(options["slots"][0])),
             operators=operators,
             draws=draws.records,
             edges=edges,

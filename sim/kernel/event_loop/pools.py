@@ -20,6 +20,7 @@ from sim.kernel.event_loop.hash_tables import KEY, PAIR, POSITION
 from sim.kernel.event_loop.service_times import TOGETHER
 from sim.kernel.event_loop.sharing import SERVICE_SHARE
 from sim.kernel.event_loop.trimming import ROUND_AT, SLICES
+from sim.kernel.event_loop.unfinished import UNFINISHED
 from sim.kernel.tools.pointer import State, extended, records
 
 if TYPE_CHECKING:
@@ -346,6 +347,10 @@ def with_partition(state: State, partition: int) -> None:
     """Make room for a partition with this number."""
     if partition >= state.partitions.shape[0]:
         state.partitions = extended(state.partitions, partition + 1)
+        before = state.unfinished
+        state.unfinished = np.zeros(state.partitions.shape[0] * int(state.options["slots"]), UNFINISHED)
+        state.unfinished["arrived"] = NONE
+        state.unfinished[: before.size] = before
     if state.options["trims"] and partition >= state.slices.shape[0]:
         room, levels = int(state.partitions.shape[0]), int(state.slicing["levels"])
         state.slices = np.concatenate([state.slices, np.zeros(room - state.slices.shape[0], SLICES)])

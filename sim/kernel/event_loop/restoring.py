@@ -6,31 +6,33 @@ import numpy as np
 
 from sim.kernel.event_loop.codes import NONE, RECENT
 from sim.kernel.event_loop.heard import event_of, heard_of, least_event_of, part
+from sim.kernel.event_loop.unfinished import place_of
 from sim.kernel.event_loop.windows import enter, forget_windows, free_note, keep_side, new_note
 from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
 
 
 @kernel
-def save_time(state: State, partition: int) -> None:
+def save_time(state: State, partition: int, slot: int) -> None:
     """A snapshot is taken, which is under way from now on."""
-    u = state.partitions[partition]
-    u.newest_pending = u.newest
-    u.ticks_pending = u.ticks
-    u.event_pending = event_of(state, partition)
+    u, s = state.partitions[partition], state.unfinished[place_of(state, partition, slot)]
+    s.newest = u.newest
+    s.ticks = u.ticks
+    s.event = event_of(state, partition)
     for number in range(u.channels):
-        state.channels[u.first_channel + number].pending = heard_of(state, partition, number)
+        mark = place_of(state, u.first_channel + number, slot)
+        state.channel_marks[mark] = heard_of(state, partition, number)
 
 
 @kernel
-def store_time(state: State, partition: int) -> None:
+def store_time(state: State, partition: int, slot: int) -> None:
     """The checkpoint that was under way is stored."""
-    u = state.partitions[partition]
-    u.newest_stored = u.newest_pending
-    u.ticks_stored = u.ticks_pending
-    u.event_stored = u.event_pending
+    u, s = state.partitions[partition], state.unfinished[place_of(state, partition, slot)]
+    u.newest_stored = s.newest
+    u.ticks_stored = s.ticks
+    u.event_stored = s.event
     for k in range(u.first_channel, u.first_channel + u.channels):
-        state.channels[k].stored = state.channels[k].pending
+        state.channels[k].stored = state.channel_marks[place_of(state, k, slot)]
 
 
 @kernel
@@ -71,12 +73,13 @@ def copy_time(state: State, source: int, handed: bool, count: int, partition: in
     """
     part(state, partition)
     u, o = state.partitions[partition], state.partitions[source]
-    u.newest = o.newest_pending if handed else o.newest_stored
-    u.event = o.event_pending if handed else o.event_stored
+    s = state.unfinished[place_of(state, source, 0)]
+    u.newest = s.newest if handed else o.newest_stored
+    u.event = s.event if handed else o.event_stored
     u.behind = 0
     for k in range(u.channels):
-        c, other = state.channels[u.first_channel + k], state.channels[o.first_channel + k]
-        c.event = other.pending if handed else other.stored
+        c, other = state.channels[u.first_channel + k], o.first_channel + k
+        c.event = state.channel_marks[place_of(state, other, 0)] if handed else state.channels[other].stored
         if c.event == u.event:
             u.behind += 1
     _cut(state, u.recent_first, 0)

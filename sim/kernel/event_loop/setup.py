@@ -36,6 +36,7 @@ from sim.kernel.event_loop.entities import CORES, EDGE, HOST, OPERATOR, PARTITIO
 from sim.kernel.event_loop.hash_tables import FIRST_KEYS, SPREAD
 from sim.kernel.event_loop.heard import CHANNEL, SPEAKER, VOICE
 from sim.kernel.event_loop.pools import longer, more_places, power, push
+from sim.kernel.event_loop.unfinished import UNFINISHED
 from sim.kernel.event_loop.windows import CELL, NOTE, PANE, rehash_cells
 from sim.kernel.tools.draws import OPERATOR_DRAWS, pack_draws
 from sim.kernel.tools.pointer import State, records
@@ -49,6 +50,7 @@ def empty_event_time() -> dict[str, np.ndarray]:
     return {
         "notes": np.zeros(0, NOTE),
         "channels": np.zeros(0, CHANNEL),
+        "channel_marks": np.zeros(0, np.int64),
         "senders": np.zeros(0, np.int32),
         "speakers": np.zeros(0, SPEAKER),
         "voices": np.zeros(0, VOICE),
@@ -146,6 +148,7 @@ def _with_channels(state: State, plan: RunPlan) -> None:
     # Zeros that nobody writes take no memory: channels are written as partitions part from their tasks, or are saved.
     # Further instances find room, since a copy of the array would write them all.
     state.channels = np.zeros(channel + channel // 2, CHANNEL)
+    state.channel_marks = np.zeros(state.channels.size * int(state.options["slots"]), np.int64)
     state.hearing["channels"] = channel
     state.senders = np.concatenate(lists)
     state.hearing["most_senders"] = state.operators["senders"].max(initial=0)
@@ -201,7 +204,9 @@ def with_channels(state: State, instance: int, group: int) -> None:
     if first + count > state.channels.size:
         channels = np.zeros(first + max(count, state.channels.size // 4), CHANNEL)
         channels[:first] = state.channels[:first]
-        state.channels = channels
+        marks, slots = state.channel_marks, int(state.options["slots"])
+        state.channels, state.channel_marks = channels, np.zeros(channels.size * slots, np.int64)
+        state.channel_marks[: first * slots] = marks[: first * slots]
     state.hearing["channels"] = first + count
     u = state.partitions[instance]
     u["first_channel"], u["first_sender"] = first, state.partitions["first_sender"][group]
@@ -236,6 +241,8 @@ OPTIONS = np.dtype(
         ("aborts", "u1"),  # checkpoints under way end with a failure
         ("sources_keep", "u1"),  # with barriers: nobody else keeps outputs for replay
         ("barriers", "u1"),  # checkpoints count once control says that they are complete
+        ("slots", "i8"),  # how many of the job may be under way
+        ("compacts", "u1"),  # files of increments are merged now and then, and read one by one before
         ("unaligned", "u1"),  # barriers may overtake, and sources have positions
         ("rolls_back", "u1"),  # all goes back to one checkpoint: only what sinks have got can come twice
         ("forgets_ids", "u1"),  # that nobody can ask for again
@@ -277,6 +284,8 @@ def options(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarr
         costs.mode == "asynchronous",
     )
     made["aborts"], made["barriers"] = tolerance.aborts_checkpoints, tolerance.completes_checkpoints
+    made["slots"] = tolerance.job_checkpoints.concurrent if tolerance.job_checkpoints else 1
+    made["compacts"] = tolerance.compacts
     made["sources_keep"], made["unaligned"] = tolerance.job_checkpoints is not None, tolerance.unaligned
     made["rolls_back"] = tolerance.rolls_back_together and plan.drops_duplicates
     made["per_key"] = np.any(operators["state_model"] == PER_KEY)
@@ -431,7 +440,7 @@ def partition_records(plan: RunPlan, cluster: Cluster) -> np.ndarray:
     partitions["live"] = 1
     partitions["first_key"] = _first_keys(plan, cluster)
     partitions["group"] = partitions["owner"] = np.arange(len(partitions))
-    partitions["goal"] = partitions["arrived"] = NONE
+    partitions["goal"] = NONE
     partitions["overtaken_head"] = partitions["overtaken_tail"] = partitions["in_flight_head"] = NONE
     partitions["routes"] = partitions["stored_from"] = partitions["adopted_from"] = NONE
     partitions["replayed_at"] = NONE
@@ -439,6 +448,13 @@ def partition_records(plan: RunPlan, cluster: Cluster) -> np.ndarray:
     partitions["is_source"] = [plan.operators[operator].is_source for operator in cluster.partition_operator]
     partitions["is_sink"] = [plan.operators[operator].is_sink for operator in cluster.partition_operator]
     return partitions
+
+
+def unfinished_records(places: int) -> np.ndarray:
+    """Return so many places for snapshots that are under way, in which there is none."""
+    made = np.zeros(places, UNFINISHED)
+    made["arrived"] = NONE
+    return made
 
 
 def _first_keys(plan: RunPlan, cluster: Cluster) -> list[int]:

@@ -44,6 +44,7 @@ from sim.kernel.event_loop.sharing import SERVICE_SHARE
 from sim.kernel.event_loop.tasks import DROPPED, DROPS
 from sim.kernel.event_loop.timed_actions import ACTIONS, TIMED
 from sim.kernel.event_loop.trimming import ROUND_AT, SLICES, SLICING
+from sim.kernel.event_loop.unfinished import UNFINISHED
 from sim.kernel.event_loop.verbs import CLUSTER
 from sim.kernel.event_loop.windows import CELL, EVENT_TIME, NOTE, PANE
 from sim.kernel.tools.draws import OPERATOR_DRAWS
@@ -110,6 +111,8 @@ ROOMS = (
             "round_offsets": _i8,
         },
     ),
+    Room("unfinished", arrays={"unfinished": UNFINISHED}),  # by partition and slot
+    Room("restoring", arrays={"channel_marks": _i8}),  # by channel and slot: what of it is in these snapshots
     Room("verbs", {"cluster": CLUSTER}, {"hosts": HOST}),
     Room("instances", arrays={"partitions": PARTITION}),
     Room("placing", arrays={"routing": _i4}),  # by partition, for each task that was told where groups are
@@ -223,9 +226,11 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
         "restoring",
         "tasks",
         "trimming",
+        "unfinished",
         "verbs",
         "windows",
     ),
+    "unfinished": ("checkpoints", "restoring"),  # taken, stored, complete; event time
     "hosts": ("channels", "fair_links", "sharing", "tasks"),
     "cores": ("event_time", "loop", "verbs"),  # a watermark, the end of a service, and a new task give one back
     "heap": ("sharing",),  # where the pace of a host changes for the first time the ends of its services are void

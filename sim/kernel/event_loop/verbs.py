@@ -295,6 +295,7 @@ def install(state: State, partition: int) -> int:
     if state.extended and state.options.rolls_back and state.ids.clean:
         unapply(state, partition, count)
     u.touched = 0
+    u.based = u.epoch
     u.epoch += 1
     u.at_snapshot = count
     u.new_kept_bytes = 0

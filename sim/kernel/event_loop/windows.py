@@ -14,6 +14,7 @@ from sim.kernel.event_loop.channels import emit
 from sim.kernel.event_loop.codes import NONE
 from sim.kernel.event_loop.hash_tables import slot_of
 from sim.kernel.event_loop.heard import event_of
+from sim.kernel.event_loop.unfinished import oldest
 from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.draws import child_id, output_count, output_key
 from sim.kernel.tools.pointer import State
@@ -390,7 +391,7 @@ def remember(state: State, partition: int, created: int) -> None:
     if state.options.logs_ids and u.stored:
         after = u.newest_stored
     elif state.options.logs_ids and u.saving:
-        after = u.newest_pending
+        after = state.unfinished[oldest(state, partition)].newest
     after -= state.operators[u.operator].state_length
     while u.recent_first != NONE and state.notes[u.recent_first].created <= after:
         gone = u.recent_first

@@ -183,4 +183,4 @@ def checkpoints(state: State) -> dict[str, np.ndarray]:
     rows = state.checkpoint_rows[: int(state.saved_rows["checkpoints"])]
     columns = {name: rows[name] for name in ("operator", "owner", "checkpoint_host", "bytes")}
     renamed = {"key_group": rows["partition"], "taken_ns": rows["taken"], "stored_ns": rows["stored"]}
-    return table("checkpoints", columns | renamed | {"full": rows["full"] != 0})
+    return table("checkpoints", columns | renamed | {"full": rows["full"] != 0, "job": np.full(rows.size, -1)})

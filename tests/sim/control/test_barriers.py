@@ -318,7 +318,8 @@ def counts_when_stored(patch: pytest.MonkeyPatch) -> None:
 
     def broken(self: CheckpointCoordinator, transfer: Any) -> None:
         stored(self, transfer)
-        if transfer.partition.arrived is not None:
+        one = transfer.partition.unfinished.get(transfer.slot)
+        if one is not None and one.stored:
             self.complete(transfer.partition)
 
     patch.setattr(CheckpointCoordinator, "_stored", broken)

@@ -34,7 +34,7 @@ def scripted(
     """Return a run with this script up to 1 s, before its first checkpoint, and what it heard: (partition, ms)."""
     control = engine.build(unchecked(job(dict(barriers))), plane=plane)
     heard: list[tuple[int, int]] = []
-    control.stored = lambda partition: heard.append((partition, control.clock.now_ns() // MS))  # type: ignore[method-assign]
+    control.stored = lambda partition, slot: heard.append((partition, control.clock.now_ns() // MS))  # type: ignore[method-assign]
     control.clock.process(script(control))
     control.run(1000 * MS)
     return control, heard
@@ -95,7 +95,7 @@ def test_batches_are_for_checkpoints_that_are_completed(plane: PlaneFactory) -> 
 
 
 def test_the_guarantee_catches_a_batch_that_is_stored_with_its_first_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
-    def at_once(self: CheckpointCoordinator, partition: Partition, batch: Batch | None) -> None:
+    def at_once(self: CheckpointCoordinator, partition: Partition, batch: Batch | None, slot: int) -> None:
         assert batch is not None
         self.plane.note_stored(batch.first)
 
@@ -109,13 +109,13 @@ def test_a_barrier_at_a_task_is_one_call_and_one_answer(monkeypatch: pytest.Monk
     calls: list[Any] = []
 
     class Counted(CompiledPlane):
-        def checkpoint_each(self, partitions: Any, checkpoint_host: int) -> int:
+        def checkpoint_each(self, partitions: Any, *where: int) -> int:
             calls.append(tuple(partitions))
-            return super().checkpoint_each(partitions, checkpoint_host)
+            return super().checkpoint_each(partitions, *where)
 
     control = engine.build(unchecked(job()), plane=Counted)
     stored, heard = control.stored, []
-    monkeypatch.setattr(control, "stored", lambda partition: (heard.append(partition), stored(partition)))
+    monkeypatch.setattr(control, "stored", lambda partition, slot: (heard.append(partition), stored(partition, slot)))
     control.run(2000 * MS)
     assert sorted(calls) == [(2,), (3,), SUMS, (OUT,)]
     assert sorted(heard) == [2, 3, SUMS[0], OUT]

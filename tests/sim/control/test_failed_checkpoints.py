@@ -23,8 +23,7 @@ from analysis.runs.recoveries import recoveries
 from analysis.runs.tables import job_checkpoints_said
 from models.records.tables import NEVER, THE_JOB, RunRecords
 from models.scenario.rules import faults
-from models.scenario.rules.support import not_simulated
-from sim.control.barriers import BarrierCheckpoints
+from sim.control.barriers import BarrierCheckpoints, JobCheckpoint
 from sim.control.region_restarts import RegionRestarts
 from sim.engine import simulate
 from sim.kernel.event_loop.plane import CompiledPlane
@@ -213,8 +212,8 @@ def test_an_expired_checkpoint_that_counts_is_caught(monkeypatch: pytest.MonkeyP
     """Snapshots of an expired checkpoint that have come to the store count, although not all have."""
     end = BarrierCheckpoints._end
 
-    def broken(self: BarrierCheckpoints, outcome: str) -> None:
-        end(self, outcome)
+    def broken(self: BarrierCheckpoints, checkpoint: JobCheckpoint, outcome: str) -> None:
+        end(self, checkpoint, outcome)
         if outcome == "expired":
             self.state.plane.complete_checkpoints(self._saved)
 
@@ -237,15 +236,6 @@ def test_a_strategy_that_is_asked_for_each_region_is_caught(monkeypatch: pytest.
 def test_a_limit_is_a_whole_number_that_is_not_negative(value: object) -> None:
     with pytest.raises(ValidationError, match="tolerated_failures"):
         unchecked(job({"tolerated_failures": value}))
-
-
-def test_concurrent_checkpoints_are_refused_and_their_rule_is_that_of_flink() -> None:
-    raw = job({"concurrent": 2})
-    assert faults(unchecked(raw)) == []
-    assert [fault.path for fault in not_simulated(unchecked(raw))] == ["fault_tolerance.barriers.concurrent"]
-    (fault,) = faults(unchecked(job({"concurrent": 2, "min_pause": "100 ms"})))
-    assert fault.path == "fault_tolerance.barriers.concurrent"
-    assert "max-concurrent-checkpoints" in fault.hint
 
 
 def test_no_id_is_kept_where_nothing_can_expire() -> None:

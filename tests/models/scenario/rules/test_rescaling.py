@@ -72,10 +72,6 @@ def test_a_job_of_flink_is_rescaled_with_a_savepoint_or_in_place() -> None:
             "recovery.scheduler = adaptive: needs slots that hold a task of each operator",
         ),
         (
-            {"fault_tolerance": JOB["fault_tolerance"] | {"kind": "incremental"}},
-            "fault_tolerance.kind = incremental: not simulated yet",
-        ),
-        (
             {"fault_tolerance": {"method": "none"}},
             "events.more.kind = rescale: not simulated yet",
         ),
