@@ -35,6 +35,8 @@ from sim.recovery.micro_batch import MicroBatch
 
 _Answer = Generator[simpy.Event, Any, bool]
 
+_NEVER_STORED = -1
+
 
 class MicroBatches:
     """Runs a query batch by batch, and starts it again with its driver."""
@@ -63,7 +65,7 @@ class MicroBatches:
         self._life = 0  # of the driver
         self._runs = 0  # batches that have begun
         self._batch: CatchUp | None = None  # the tasks that have something to do for it
-        self._unstored: set[int] = set()
+        self._unstored: int | None = None  # first partition of what is being stored
         self._disturbed = False  # an executor was lost in the batch
         self._missing: set[int] = set()  # dead hosts, not detected, whose outputs may not have arrived
         self._wake: simpy.Event | None = None
@@ -139,15 +141,16 @@ class MicroBatches:
 
     def _is_stored(self, partitions: Sequence[int], life: int) -> _Answer:
         """Store a version of each of these partitions; return False if the driver or an executor was lost."""
-        self._unstored = set(partitions)
-        for partition in partitions:
-            self.plane.checkpoint(partition, REMOTE)
-        return (yield from self._comes_true(lambda: not self._unstored, life))
+        self._unstored = next(iter(partitions), None)
+        if self.plane.checkpoint_each(partitions, REMOTE) < len(partitions):
+            self._unstored = _NEVER_STORED  # one is at an executor that is dead, which will be detected
+        return (yield from self._comes_true(lambda: self._unstored is None, life))
 
     def stored(self, partition: int) -> None:
-        """Note that the version of a partition is stored."""
-        self._unstored.discard(partition)
-        self._look()
+        """Note that all versions are stored of a batch of which the partition has the first."""
+        if partition == self._unstored:
+            self._unstored = None
+            self._look()
 
     def _comes_true(self, met: Callable[[], bool], life: int) -> _Answer:
         """Wait for something; return False if the driver or an executor was lost meanwhile."""

@@ -22,6 +22,7 @@ from models.records.tables import RunRecords
 from sim.control.micro_batches import MicroBatches
 from sim.engine import simulate
 from sim.kernel.event_loop.plane import CompiledPlane
+from sim.plain.checkpoint import CheckpointCoordinator
 from sim.plain.plane import PlainPlane
 from sim.recovery.micro_batch import MicroBatch
 
@@ -251,13 +252,15 @@ def test_both_planes_give_equal_rows() -> None:
 
 
 def versions_count_before_the_commit(patch: pytest.MonkeyPatch) -> None:
-    stored = MicroBatches.stored
+    stored = CheckpointCoordinator._stored
 
-    def broken(self: MicroBatches, partition: int) -> None:
-        self.plane.complete_checkpoints([partition])
-        stored(self, partition)
+    def broken(self: CheckpointCoordinator, transfer: Any) -> None:
+        stored(self, transfer)
+        one = transfer.partition.unfinished.get(transfer.slot)
+        if one is not None and one.stored:
+            self.complete(transfer.partition)
 
-    patch.setattr(MicroBatches, "stored", broken)
+    patch.setattr(CheckpointCoordinator, "_stored", broken)
 
 
 def test_the_guarantee_catches_versions_that_count_before_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
