@@ -76,7 +76,7 @@ def random_records(seed: int, replication: int = 0) -> RunRecords:
         ],
         "messages": [(at * S, kind, int(draw.integers(1, 9)), 100) for at in range(10) for kind in ("data", "trim")],
         "lag": [(at * S, 0, int(draw.integers(0, 9))) for at in range(10)],
-        "checkpoints": [(1, 0, 0, 1, 4 * S, 5 * S, 100, True), (1, 1, 1, -1, 9 * S, -1, 50, False)],
+        "checkpoints": [(1, 0, 0, 1, 4 * S, 5 * S, 100, True, -1), (1, 1, 1, -1, 9 * S, -1, 50, False, -1)],
         "failures": [(1, 5 * S, 6 * S, -1, 1, 9 * S, "crash")],
         "recoveries": [(1, 1, 1, 0, 5 * S, 6 * S, 6 * S, 6 * S, 7 * S, 8 * S, 9 * S, 12, 345)],
         "cpu": [(0, 3 * S, 3 * S), (1, 4 * S, 1 * S)],

@@ -11,7 +11,7 @@ from models.records.tables import RunRecords
 
 
 def stored(group: int, checkpoint_host: int, at: int) -> tuple[object, ...]:
-    return (1, group, 1 - checkpoint_host if checkpoint_host >= 0 else 0, checkpoint_host, at - 1, at, 10, True)
+    return (1, group, 1 - checkpoint_host if checkpoint_host >= 0 else 0, checkpoint_host, at - 1, at, 10, True, -1)
 
 
 def move(group: int, origin: int, target: int, at: int, completed: int = -1) -> tuple[object, ...]:
@@ -31,7 +31,7 @@ def test_a_move_to_the_checkpoint_host_is_assisted_and_one_to_another_host_is_no
 
 
 def test_what_is_not_stored_yet_does_not_help() -> None:
-    checkpoints = [stored(0, 1, 3 * S), (1, 0, 0, 1, S, -1, 10, True)]
+    checkpoints = [stored(0, 1, 3 * S), (1, 0, 0, 1, S, -1, 10, True, -1)]
     assert kinds(checkpoints=checkpoints, migrations=[move(0, 0, 1, 3 * S)]) == ["direct"]
 
 
