@@ -167,11 +167,10 @@ class TwoPhase:
             for partition in follow.cluster.partitions_at(task):
                 follow.prepared[checkpoint, partition] |= follow.open.pop(partition, set())
 
-        def ended(self: BarrierCheckpoints, outcome: str) -> None:
-            number = -1 if self._open is None else self._open.number
-            end(self, outcome)
+        def ended(self: BarrierCheckpoints, checkpoint: JobCheckpoint, outcome: str) -> None:
+            end(self, checkpoint, outcome)
             if outcome == "completed":
-                follow.commit(number)
+                follow.commit(checkpoint.number)
 
         def fails(self: BarrierCheckpoints) -> None:
             failed(self)
@@ -224,6 +223,7 @@ def test_it_is_as_if_each_tuple_was_followed(monkeypatch: pytest.MonkeyPatch) ->
     late = failures = 0
     for seed in range(30):
         raw = random_committing(seed)
+        raw["fault_tolerance"]["barriers"]["concurrent"] = 1 + seed % 3
         found, committed = followed(raw, monkeypatch)
         assert visible_ns(unchecked(raw), found).tolist() == committed, seed
         failures += len(found.tables["failures"]["host"])
