@@ -17,6 +17,7 @@ from models.steady_state.checkpoint_traffic import link_sharing
 from models.steady_state.estimate import estimate
 from models.steady_state.latency import CriticalPath, critical_path
 from models.steady_state.load import Load, OperatorLoad, expected_load
+from models.topology.chains import chains_of
 from models.topology.layout import dataflow
 from models.topology.weak_points import WeakPoints, failover_regions, operators_cut, weak_points
 
@@ -37,6 +38,7 @@ def document(scenario: Scenario, inputs: RunInputs | None) -> dict[str, Any]:
         "hosts": {name: asdict(host) | {"tasks": list(host.tasks)} for name, host in load.hosts.items()},
         "structure": _structure_facts(scenario, load),
         "network": asdict(link_sharing(scenario)),
+        "chains": [[*chain] for chain in chains_of(scenario)],
         "estimate": asdict(size),
         "limits": scenario.limits.model_dump(),
         "warnings": [{"path": one.path, "text": one.text} for one in warnings(scenario, inputs, load)],
@@ -118,6 +120,9 @@ def tables(scenario: Scenario, inputs: RunInputs | None) -> Iterator[Any]:
     yield f"{scenario.name or 'scenario'}: {_run_of(scenario)}"
     yield ""
     yield _topology(scenario)
+    chains = chains_of(scenario)
+    if chains:
+        yield f"Chained, one thread for each task: {'; '.join(' -> '.join(_some([*chain])) for chain in chains[:5])}."
     yield _operators(scenario, load)
     yield _hosts(load)
     yield _structure(scenario, load)

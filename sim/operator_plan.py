@@ -9,6 +9,7 @@ from functools import cached_property
 from models.scenario.job import Operator, WindowState
 from models.scenario.key_groups import groups_of_keys
 from models.scenario.scenario import Scenario
+from models.topology.chains import chains_of, threads_of
 from models.topology.layout import output_bytes, topological
 from models.units import to_ns
 from sim.draws import child_id, code_of, count_sampler, key_sampler, mix, pair_id, time_sampler, uniform, window_id
@@ -57,11 +58,19 @@ class OperatorPlan:
     windows: Windows | None = None
     window_code: int = 0
     joins: int | None = None  # index of the first of the two operators whose tuples it brings together
+    chain: int | None = None  # number of its chain, whose tasks of one index are on one host
+    thread: int | None = None  # the same where several that serve tuples share a thread; a source serves none
+    depth: int = 0  # steps from the head of the chain
     timer_ns: int = 0  # time between two outputs of its timer, 0 without one
     timer_code: int = 0
     watermark_ns: int = 0  # of a source: time between two
     timed: bool = False  # watermarks come to it, or from it: it or an operator downstream has a window
     reckoned: bool = True  # its inputs follow from the sources: no operator upstream has a window
+
+    @property
+    def urgency(self) -> int:
+        """Return its rank where tasks share cores: the highest goes first. Chains go depth first, as calls do."""
+        return self.description.priority if self.thread is None else self.depth
 
     @cached_property
     def is_source(self) -> bool:
@@ -124,6 +133,12 @@ def plan_operators(scenario: Scenario, replication: int, shares: Mapping[str, fl
     for plan in plans.values():
         if plan.description.kind == "join":
             plan.joins = plans[next(iter(plan.description.inputs))].index
+    for number, chain in enumerate(chains_of(scenario)):
+        for name, depth in chain.items():
+            plans[name].chain, plans[name].depth = number, depth
+    for number, names in enumerate(threads_of(scenario)):
+        for name in names:
+            plans[name].thread = number
     domains = _key_domains(scenario)
     for name, plan in plans.items():
         for upstream, partitioning in plan.description.inputs.items():

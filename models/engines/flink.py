@@ -25,6 +25,7 @@ def defaults(version: str) -> Iterator[EngineDefault]:
     configuration = f"Flink {version}, configuration"
     yield EngineDefault("hosts.*.slots", 1, "taskmanager.numberOfTaskSlots", configuration)
     yield EngineDefault("placement.slot_sharing", True, "slot sharing groups: one for the job", "Flink, Task Slots")
+    yield EngineDefault("placement.chaining", True, "pipeline.operator-chaining.enabled", configuration)
     ranges = "key-group ranges", "KeyGroupRangeAssignment"
     yield EngineDefault("operators.*.key_group_assignment", "ranges", *ranges)
     yield EngineDefault("detector.heartbeat", "10 s", "heartbeat.interval", configuration)
@@ -88,22 +89,33 @@ def _strategy(version: str) -> dict[str, Any]:
 BEHAVIOURS = (
     Behaviour(
         "Operator chains",
-        Status.ABSENT,
-        "Each operator has tasks of its own. What Flink chains (forward edges, equal parallelism) is written as one "
-        "operator.",
+        Status.SIMPLIFIED,
+        "On, as in Flink: forward edges of equal parallelism, with one input, in the same slots. One thread takes a "
+        "record all the way down, barriers pass at once, and each operator has its own snapshot. disableChaining and "
+        "startNewChain are `chain = false`. What a source has read waits in front of its chain, and not in the source: "
+        "a `buffer` there bounds it. Barriers that overtake do so between chained operators, too. Not chained: what "
+        "reads an operator with more key groups than tasks, tasks that share cores by priority, and all of a job that "
+        "is rescaled or has replicas.",
+        ("placement.chaining", "operators.*.chain"),
     ),
     Behaviour(
         "Cores",
         Status.SIMPLIFIED,
-        "A task has a core of its own, or hosts share theirs. What a restart takes of the CPU is not modelled, nor are "
-        "cold caches after it.",
-        ("hosts.*.cpu",),
+        "A task has a core of its own, or hosts share theirs. With `warm_up` a host is slower for a time after tasks "
+        "have started there: code that is not compiled, cold caches. Without it, as in the comparison with recordings, "
+        "it is not: there the fit is no better with it.",
+        ("hosts.*.cpu", "recovery.warm_up"),
     ),
     Behaviour(
         "Sources",
         Status.SIMPLIFIED,
-        "A source reads a durable log in the order in which it was written. File sources, which may read newer files "
-        "first, and the cost of a file or a poll are not modelled.",
+        "A source reads a durable log in the order in which it was written, and what it reads costs nothing.",
+    ),
+    Behaviour(
+        "Order of files and splits",
+        Status.ABSENT,
+        "A file source may read newer files before older ones, and one task several splits or partitions in turns: "
+        "there is neither here, nor a cost of a file or a poll beside that of a record.",
     ),
     Behaviour(
         "Failover regions",

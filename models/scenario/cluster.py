@@ -133,6 +133,9 @@ class Placement(Description):
     slot_sharing: bool = Field(default=False, strict=True)
     """Whether a slot holds a task of each operator, as in Flink, instead of one task: task k of each operator starts in
     slot k. Slots are counted round robin over all hosts, or over those of `hosts`."""
+    chaining: bool = Field(default=False, strict=True)
+    """Whether operators are chained that can be, as in Flink: one that reads one other by forward is served by the
+    thread of that one's task. `operators.X.chain` says so of single ones."""
     fixed: tuple[str, ...] = ()
     """Sinks whose tasks no rebalance moves; those of sources stay in any case."""
     tasks: ReadOnlyMap[str] = Field(default_factory=dict, validate_default=True)

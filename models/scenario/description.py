@@ -95,6 +95,10 @@ class ScenarioDescription(Description):
     _by_engine: frozenset[str] = PrivateAttr(default=frozenset())
     """Paths whose values the engine brought: the file says nothing there."""
 
+    def is_by_engine(self, path: str) -> bool:
+        """Return whether the value at a path is one that the engine brought."""
+        return path in self._by_engine
+
     @property
     def migrates(self) -> bool:
         """Return whether a key group may move in the run."""

@@ -117,6 +117,9 @@ class Operator(Description):
     """Threads of each task; more than one only where nothing is keyed and no state is kept."""
     priority: int = Field(default=0, ge=-1_000_000, le=1_000_000, strict=True)
     """A free core that tasks share takes what has the highest priority, then what arrived first."""
+    chain: bool | None = Field(default=None, strict=True)
+    """Whether the operator is chained to the one that it reads, whose thread serves it; `false` begins a chain. Without
+    it `placement.chaining` decides."""
     key_groups: Count | None = None
     """Number of key groups; without it one for each task."""
     key_hash: KeyHash = "crc32"

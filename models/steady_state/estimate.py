@@ -30,6 +30,7 @@ from models.steady_state.flow import Flow, copies, flows
 from models.steady_state.kept_outputs import kept_bytes, rounds_s
 from models.steady_state.load import Load, expected_load
 from models.topology import layout
+from models.topology.chains import threads_of
 from models.topology.layout import dataflow, topological
 from models.units import to_ns
 
@@ -118,6 +119,8 @@ def queues_only(scenario: Scenario) -> bool:
     plain = all(
         one.window is None and one.timer is None and one.buffer is None and one.kind != "join" for one in operators
     )
+    if threads_of(scenario):
+        return False
     own_cores = all(group.cpu == "dedicated" and group.load is None for group in scenario.hosts.values())
     fails = scenario.may_fail or scenario.checkpoints_may_fail_it
     calm = not (fails or scenario.has_replicas or scenario.events or scenario.counts_load)
@@ -159,10 +162,10 @@ def _once(scenario: Scenario, load: Load, inputs: RunInputs | None, share: Mappi
     for name in layout.topological(scenario):
         operator, own = scenario.operators[name], load.operators[name]
         comes[name] = 1.0 if operator.kind == "source" else _coming(scenario, load, inputs, name, served)
-        busy = (own.utilisation - own.chores) * comes[name]
+        busy, part_of = (own.utilisation - own.chores) * comes[name], np.broadcast_to(own.part, operator.parallelism)
         for index, host in enumerate(hosts[name]):
             if host in demand:
-                demand[host] += float(busy[index] + own.chores[index]) * operator.threads
+                demand[host] += float(busy[index] + own.chores[index]) * operator.threads * float(part_of[index])
         # Chores go ahead of tuples, which share what they leave.
         part = np.minimum(cores[name], np.maximum(0.0, 1 - own.chores) / np.maximum(busy, 1e-300))
         served[name] = min(comes[name] * float((own.task_shares * part).sum()), limits[name])

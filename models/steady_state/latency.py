@@ -29,6 +29,7 @@ from models.scenario.description import ScenarioDescription
 from models.steady_state import queueing
 from models.steady_state.load import Load, shares_by_host, speeds
 from models.topology import layout
+from models.topology.chains import threads_of
 
 
 @dataclass(frozen=True)
@@ -177,15 +178,46 @@ class MeanTimes:
 
     def _tasks(self) -> Iterator[tuple[str, _Station]]:
         """Yield the operator and what comes to it, for each task that serves tuples."""
+        chained = {name: names for names in threads_of(self.scenario) for name in names}
         for name, service_s in self._service_s.items():
-            operator, own = self.scenario.operators[name], self.load.operators[name]
-            scv = operator.service.scv if operator.service else 0.0
-            shares, times = own.task_shares.tolist(), service_s.tolist()
-            for index, (share, time_s) in enumerate(zip(shares, times, strict=True)):
-                rate_per_s = own.flow.rate_in.mean_per_s * share
-                if rate_per_s:
-                    host = self.placed[layout.task_name(name, index)]
-                    yield name, _Station(host, operator.threads, share, rate_per_s, time_s, scv)
+            if name not in chained:
+                yield from ((name, station) for _, station in self._of(name, service_s))
+        for names in dict.fromkeys(chained.values()):
+            yield from self._thread(names)
+
+    def _of(self, name: str, service_s: np.ndarray) -> Iterator[tuple[int, _Station]]:
+        """Yield (index, what comes to it) of the tasks of an operator that have something to do."""
+        operator, own = self.scenario.operators[name], self.load.operators[name]
+        scv = operator.service.scv if operator.service else 0.0
+        shares, times = own.task_shares.tolist(), service_s.tolist()
+        for index, (share, time_s) in enumerate(zip(shares, times, strict=True)):
+            rate_per_s = own.flow.rate_in.mean_per_s * share
+            if rate_per_s:
+                host = self.placed[layout.task_name(name, index)]
+                yield index, _Station(host, operator.threads, share, rate_per_s, time_s, scv)
+
+    def _thread(self, names: tuple[str, ...]) -> Iterator[tuple[str, _Station]]:
+        """Yield the heads of a chain, with all that a tuple takes its thread; nothing waits within it.
+
+        The number of tuples at an operator of the chain for one at its head is taken to be one of two whole numbers.
+        """
+        operators, load = self.scenario.operators, self.load.operators
+        heads = [name for name in names if not {*operators[name].inputs} & {*names}]
+        tasks = [dict(self._of(name, self._service_s[name])) for name in names if name in self._service_s]
+        for index in range(operators[names[0]].parallelism):
+            rate_per_s = sum(
+                load[name].flow.rate_in.mean_per_s * float(load[name].task_shares[index]) for name in heads
+            )
+            mean_s = variance = 0.0
+            for own in (found[index] for found in tasks if index in found and rate_per_s):
+                each = own.rate_per_s / rate_per_s
+                mean_s += each * own.service_s
+                variance += (each * own.scv + each % 1 * (1 - each % 1)) * own.service_s**2
+            if mean_s:
+                host = self.placed[layout.task_name(names[0], index)]
+                for name in heads:
+                    share = float(load[name].task_shares[index])
+                    yield name, _Station(host, 1, share, rate_per_s, mean_s, variance / mean_s**2)
 
     def links_s(self) -> dict[tuple[str, str], float]:
         """Return (upstream, reader) -> mean time of a tuple between their tasks [s]."""

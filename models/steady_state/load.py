@@ -8,8 +8,8 @@ service / servers (Denning and Buzen, The Operational Analysis of Queueing Netwo
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from models.scenario.key_groups import group_shares
 from models.scenario.workload import NexmarkKeys, ProfileKeys, SeriesRate, UniformKeys, ZipfKeys
 from models.steady_state.flow import Flow, copies, flows
 from models.topology import layout
+from models.topology.chains import threads_of
 
 KeyLaw = UniformKeys | ZipfKeys | NexmarkKeys | str  # a source's name: the key groups of its profile
 Mixture = tuple[tuple[float, KeyLaw], ...]  # laws with weights
@@ -30,7 +31,8 @@ Mixture = tuple[tuple[float, KeyLaw], ...]  # laws with weights
 class OperatorLoad:
     """Load of an operator: rates, each task's share of the input and utilisation, state at the end [B].
 
-    `chores` is the part of `utilisation` that does not come with tuples: pauses for snapshots, and acks.
+    `chores` is the part of `utilisation` that does not come with tuples: pauses for snapshots, and acks. In a chain
+    both are those of the thread, which all its operators have.
     """
 
     flow: Flow
@@ -38,6 +40,7 @@ class OperatorLoad:
     utilisation: np.ndarray  # (parallelism,) mean load of each task per thread
     chores: np.ndarray  # (parallelism,)
     state_bytes: float
+    part: np.ndarray | float = 1.0  # (parallelism,) of the utilisation that is the operator's own
 
     @property
     def peak_utilisation(self) -> float:
@@ -97,7 +100,20 @@ def expected_load(scenario: ScenarioDescription, inputs: RunInputs | None = None
         state_bytes = _state_bytes(scenario, name, rates[name])
         chores = _chores(scenario, name, state_bytes)
         operators[name] = OperatorLoad(rates[name], shares[name], busy / operator.threads + chores, chores, state_bytes)
+    operators |= dict(_of_threads(scenario, operators))
     return Load(operators, _hosts(scenario, operators, placed, inputs), _assumptions(scenario, inputs))
+
+
+def _of_threads(
+    scenario: ScenarioDescription, operators: Mapping[str, OperatorLoad]
+) -> Iterator[tuple[str, OperatorLoad]]:
+    """Yield the operators that share threads, with the load of these."""
+    for names in threads_of(scenario):
+        busy = sum((operators[name].utilisation for name in names), np.zeros(1))
+        chores = sum((operators[name].chores for name in names), np.zeros(1))
+        for name in names:
+            part = operators[name].utilisation / np.where(busy > 0, busy, 1.0)
+            yield name, replace(operators[name], utilisation=busy, chores=chores, part=part)
 
 
 def task_shares(
@@ -239,7 +255,9 @@ def _hosts(
             task = layout.task_name(name, index)
             host = placed[task]
             on_cores = operator.threads if groups[host].cpu != "dedicated" else 1
+            own = groups[host].cpu == "dedicated"
             load = float(operators[name].utilisation[index]) * on_cores
+            load *= 1.0 if own else float(np.broadcast_to(operators[name].part, operator.parallelism)[index])
             tasks[host].append(task)
             means[host].append(load)
             peaks[host].append(load * operators[name].flow.peak_factor)

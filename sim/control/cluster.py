@@ -46,6 +46,7 @@ class RunPlan:
     history: History | None  # for how long they are kept, if time alone trims them
     sources_replay: bool  # whether sources alone keep that history
     first_partition: tuple[int, ...]  # per operator: number of its partition 0; one entry more than operators
+    chained: bool  # tasks share a thread
     bounded: bool  # whether a queue has a bound
     counts_load: bool  # whether the load of each key group is counted
     fair: bool  # whether links are shared evenly
@@ -107,6 +108,7 @@ class RunPlan:
             first_partition=tuple(first),
             fair=link_sharing(scenario).sharing == "fair",
             counts_load=scenario.counts_load,
+            chained=any(operator.thread is not None for operator in operators),
             bounded=any(operator.buffer is not None for operator in scenario.operators.values()),
         )
 
@@ -134,6 +136,8 @@ class Cluster:
         self.task_operator: list[int] = []
         self.task_host: list[int] = []
         self.task_alive: list[bool] = []
+        self.task_thread: list[int] = []  # the task whose thread serves it: its own, or the first of its chain
+        self._first_of_chain: dict[tuple[int, int], int] = {}  # (chain, index of its tasks) -> the first one
         self.partition_operator = [o for o, op in enumerate(plan.operators) for _ in range(op.description.groups)]
         self.partition_index = [k for op in plan.operators for k in range(op.description.groups)]
         self.partition_task = [-1] * len(self.partition_operator)
@@ -158,20 +162,36 @@ class Cluster:
         for index, plan in enumerate(self.plan.operators):
             described = plan.description
             placed = [
-                self.new_task(index, number[placement[layout.task_name(plan.name, k)]])
+                self.new_task(index, number[placement[layout.task_name(plan.name, k)]], k)
                 for k in range(described.parallelism)
             ]
             for k in range(described.groups):
                 self.partition_task[self.plan.first_partition[index] + k] = placed[described.task_of(k)]
 
-    def new_task(self, operator: int, host: int) -> int:
-        """Start a task of the operator on that host, and return its number."""
+    def new_task(self, operator: int, host: int, index: int | None = None) -> int:
+        """Start a task of the operator on that host, and return its number.
+
+        `index`: its place in the parallelism, where the operator may be chained.
+        """
         task = len(self.task_operator)
+        self.task_thread.append(self._thread_of(task, operator, host, index))
         self.task_operator.append(operator)
         self.task_host.append(host)
         self.task_alive.append(True)
         self.host_tasks[host].append(task)
         return task
+
+    def _thread_of(self, task: int, operator: int, host: int, index: int | None) -> int:
+        """Return the task whose thread serves a new one: the first of its chain that is alive there, or its own."""
+        chain = self.plan.operators[operator].thread
+        if chain is None or index is None:
+            return task
+        first = self._first_of_chain.get((chain, index))
+        if first is None or not self.task_alive[first]:
+            self._first_of_chain[chain, index] = first = task
+        elif self.task_host[first] != host:
+            raise ValueError("the tasks of a chain are on one host")
+        return first
 
     def new_instance(self, partition: int, task: int) -> int:
         """Return the number of one more instance of the partition's group, at that task and not live.

@@ -62,9 +62,9 @@ class Instances:
         task = self.cluster.task_on(operator, host)
         return self.new_task(operator, host) if task is None else task
 
-    def new_task(self, operator: int, host: int) -> int:
-        """Start a new, empty task of the operator on that host."""
-        task = self.cluster.new_task(operator, host)
+    def new_task(self, operator: int, host: int, index: int | None = None) -> int:
+        """Start a new, empty task of the operator on that host; `index` as in `Cluster.new_task`."""
+        task = self.cluster.new_task(operator, host, index)
         self.state.plane.add_task(task)
         for told in self.task_added:
             told(task)

@@ -129,6 +129,10 @@ def _hosts_may_fail(_: _Run, plan: RunPlan) -> str | None:
     return "there are active replicas" if plan.scenario.has_replicas else "hosts may fail"
 
 
+def _is_cold_after_restarts(_: _Run, plan: RunPlan) -> str | None:
+    return _when(plan.scenario.recovery.warm_up is not None, "hosts are slower after restarts")
+
+
 def _has_events(_: _Run, plan: RunPlan) -> str | None:
     first = next(iter(plan.scenario.events), None)
     return None if first is None else f"there are events: {first}"
@@ -209,6 +213,7 @@ OF_RUN: tuple[Row[RunPlan], ...] = (
     # Events are failures of hosts, moves of key groups, and rescalings, which are moves.
     Row(_has_events, (InstancePlane, ActionPlane), at_times=True),
     Row(_hosts_may_fail, (InstancePlane, ActionPlane), at_times=True),
+    Row(_is_cold_after_restarts, (SharedCpuPlane,)),
     Row(lambda _, plan: _when(plan.counts_load, "the load of each key group is counted"), (CountingPlane,)),
 )
 OF_OPERATOR: tuple[Row[OperatorPlan], ...] = (
@@ -216,6 +221,7 @@ OF_OPERATOR: tuple[Row[OperatorPlan], ...] = (
     Row(lambda _, one: _when(one.description.kind not in _KINDS, f"{one.name} is a {one.description.kind}")),
     Row(lambda _, one: _when(one.description.window is not None, f"{one.name} has a window")),
     Row(lambda _, one: _when(one.description.timer is not None, f"{one.name} has a timer")),
+    Row(lambda _, one: _when(one.thread is not None, f"{one.name} is chained")),
     Row(lambda _, one: _when(one.description.buffer is not None, f"the queues of {one.name} are bounded")),
     Row(_has_no_service),
     Row(_is_source_with_service),

@@ -18,7 +18,7 @@ from sim.data_plane import Listener
 from sim.draws import code_of, source_id
 from sim.plain.host import Host
 from sim.plain.link import Link
-from sim.plain.partition import Bundle, Contents, Message, Output, Partition, Row, TaskView, Tree, Visit
+from sim.plain.partition import Bundle, Contents, Message, Output, Partition, Row, TaskView, Tree, Visit, Watermark
 from sim.plain.task import Task
 from sim.plain.views import AckerView, PlaneView, Recorder, TrimmingView, WatermarksView
 
@@ -203,8 +203,7 @@ class PlaneState:
                     self.listener.message(message.token, task.index)
                 # The task starts nothing while the message is handled; the handler may have killed it.
                 if task.alive:
-                    task.in_hand.remove(message)
-                    task.go_on()
+                    task.heard(message)
                     self.notice(task)
         self._telling = False
 
@@ -296,6 +295,8 @@ class Channels(PlaneState):
         """
         now = self.clock.now_ns()
         if origin.host is task.host:
+            if task.shares_thread(origin):
+                task.cores.hold()
             comes(now)
             return
         ends, latency_ns = (origin.index, task.index), self.plan.latency_ns
@@ -311,8 +312,17 @@ class Channels(PlaneState):
         visit.arrived = True
         visit.partition.came += 1
         visit.partition.received_bytes += visit.row.bytes if visit.origin.host is not task.host else 0
-        task.arrive(visit)
+        self.hand_over(visit, task)
         self.tell()
+
+    def hand_over(self, item: Visit | Message | Watermark, task: TaskView) -> None:
+        """Give a task what has come over its channel; the thread of a chain goes on with what has come last."""
+        called = item.origin is not None and task.shares_thread(item.origin)
+        if called:
+            task.cores.let_go()
+        task.arrive(item)
+        if called:
+            task.cores.dispatch()
 
     def replay(self, sender: int, receiver: int, turn: bool = False, missing: bool = False) -> tuple[int, int]:
         """Send all that `sender` keeps for `receiver` again, or is `missing` there, as one message; (tuples, bytes)."""
@@ -440,5 +450,5 @@ class Channels(PlaneState):
         # The event cannot be cancelled: a message is void if its sender died before the last byte had left.
         if not task.alive or (message.origin and message.origin.died_by(message.departure_ns)):
             return
-        task.arrive(message)
+        self.hand_over(message, task)
         self.tell()

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from models.scenario.cluster import HostGroup
 from sim.clock import SERVICE, Clock
+from sim.operator_plan import OperatorPlan
 from sim.pace import FAR_NS, FULL, PARTS
 from sim.plain.link import FairLink, Link, LinkUse
 from sim.plain.partition import Message, Visit, Watermark, Work
@@ -33,9 +34,11 @@ class Host:
         self.tickets += 1
         return self.tickets
 
-    def cores_for(self, threads: int) -> Cores:
+    def cores_for(self, operator: OperatorPlan) -> Cores:
         """Return the cores of a new task: the shared ones, or as many of its own as it has threads."""
-        return self.cores if self.group.cpu == "shared" else Cores(threads)
+        if self.group.cpu == "shared":
+            return self.cores
+        return Cores(operator.description.threads, operator.thread is not None)
 
     def scaled(self, service_ns: int) -> int:
         """Return a service time on this host's speed, at least 1 ns."""

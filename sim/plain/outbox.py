@@ -103,6 +103,7 @@ class Outbox:
         else:
             self.items.append(output)
             self._since_ns = self.plane.clock.now_ns()
+            self.task.cores.hold()
             self._wait()
 
     def pass_on(self, passing: Passing) -> None:
@@ -134,7 +135,7 @@ class Outbox:
         same_head = bool(left) and left[0] is self.items[0]
         self.items = left
         if not left:
-            self._blocked_ns += self.plane.clock.now_ns() - self._since_ns
+            self._emptied()
         if not same_head:
             self._stop_waiting()
             self._go_on_later()
@@ -210,4 +211,9 @@ class Outbox:
         else:
             self.plane.watermarks.send(*head)
         if not self.items:
-            self._blocked_ns += self.plane.clock.now_ns() - self._since_ns
+            self._emptied()
+
+    def _emptied(self) -> None:
+        """Note that nothing is left to send."""
+        self._blocked_ns += self.plane.clock.now_ns() - self._since_ns
+        self.task.cores.let_go()

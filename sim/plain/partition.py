@@ -100,6 +100,12 @@ class HostView(Protocol):
 class CoresView(Protocol):
     """The cores that serve a task: `task.Cores`."""
 
+    def hold(self) -> None:
+        """Take the thread of a chain, for one more reason."""
+
+    def let_go(self) -> None:
+        """Give it back."""
+
     def dispatch(self) -> None:
         """Start services until no core is free or no task can go on."""
 
@@ -139,8 +145,14 @@ class TaskView(Protocol):
     def death(self) -> str:
         """Return why tuples are dropped at it, if it is dead."""
 
+    def shares_thread(self, other: TaskView) -> bool:
+        """Return whether it is in the chain of another task."""
+
     def died_by(self, departed_ns: int) -> bool:
         """Return whether the host was dead before a transmission had left the link."""
+
+    def heard(self, message: Message) -> None:
+        """Go on: what the listener was told of a message is done."""
 
     def arrive(self, *items: Visit | Message | Watermark | Bundle) -> None:
         """Take in items that have come over its channels."""

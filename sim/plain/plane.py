@@ -81,7 +81,9 @@ class PlainPlane(Acks, Trims, Parcels, Actions, GroupInstances):
     def add_task(self, task: int) -> None:
         """Start a new task of an operator on a host."""
         operator, host = self.plan.operators[self.cluster.task_operator[task]], self.hosts[self.cluster.task_host[task]]
-        made = Task(self, operator, task, host, host.cores_for(operator.description.threads))
+        first = self.cluster.task_thread[task]
+        own = host.cores_for(operator) if first == task else self.tasks[first].cores
+        made = Task(self, operator, task, host, own)
         host.tasks.append(made)
         self.tasks.append(made)
 

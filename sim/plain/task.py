@@ -16,18 +16,27 @@ class Cores:
     """Servers shared by the tasks on them.
 
     A free core takes the item that arrived first at the host, among the tasks of highest priority that can go on.
-    Nothing is interrupted: priority only decides what begins next.
+    Nothing is interrupted: priority only decides what begins next. The one server of a `chain` is the thread of all its
+    tasks: it is also not free while something is on its way from one to another, and while one of them is stopped.
     """
 
-    def __init__(self, count: int) -> None:
-        self.free = count
+    def __init__(self, count: int, chain: bool = False) -> None:
+        self.free, self.chain = count, chain
         self.tasks: list[Task] = []
+
+    def hold(self) -> None:
+        """Take the thread of a chain, for one more reason."""
+        self.free -= self.chain
+
+    def let_go(self) -> None:
+        """Give it back."""
+        self.free += self.chain
 
     def dispatch(self) -> None:
         """Start services until no core is free or no task can go on."""
         # Ask for the next task each time: taking an item may end at once (a duplicate, a held tuple, a message), stop
         # the task, or start another one.
-        while self.free:
+        while self.free > 0:
             task = self._next()
             if task is None:
                 return
@@ -41,7 +50,7 @@ class Cores:
         for task in self.tasks:
             ticket = task.head_ticket()
             if ticket is not None:
-                turn = (-task.operator.description.priority, ticket)
+                turn = (-task.operator.urgency, ticket)
                 if first_turn is None or turn < first_turn:
                     first, first_turn = task, turn
         return first
@@ -257,6 +266,8 @@ class Task:
         self.cores.dispatch()
 
     def _take_in_hand(self, message: Message) -> None:
+        if not self.in_hand:
+            self.cores.hold()
         self.in_hand.append(message)
         self.plane.note_message(self, message)
 
@@ -267,6 +278,17 @@ class Task:
             return
         while not self.stopped and (self.front or self.queue):
             self.take()
+
+    def heard(self, message: Message) -> None:
+        """Go on: what the listener was told of a message is done."""
+        self.in_hand.remove(message)
+        if not self.in_hand:
+            self.cores.let_go()
+        self.go_on()
+
+    def shares_thread(self, other: TaskView) -> bool:
+        """Return whether the task is in the chain of another one."""
+        return self.cores.chain and self.cores is other.cores
 
     def holds(self, visit: Visit) -> bool:
         """Return whether a rule holds the tuple."""

@@ -164,6 +164,9 @@ class PlaneView(Protocol):
     def send_message(self, message: Message, task: TaskView, size_bytes: int) -> None:
         """Send a message over its channel."""
 
+    def hand_over(self, item: Visit | Message | Watermark, task: TaskView) -> None:
+        """Give a task what has come over its channel."""
+
     def overtakes(self, token: int) -> bool:
         """Return whether barriers of the token overtake."""
 

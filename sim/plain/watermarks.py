@@ -90,7 +90,7 @@ class Watermarks:
 
     def _arrive(self, watermark: Watermark, task: TaskView, _: object) -> None:
         if task.alive and watermark.origin.alive:
-            task.arrive(watermark)
+            self.plane.hand_over(watermark, task)
             self.plane.tell()
 
     # -- at its turn

@@ -27,7 +27,8 @@ class RegionRestart(RestoreFromCheckpoint):
 
     `parallelism` says of each operator how many tasks it has from the next restart on, which is then one of the whole
     job. Key groups are divided as at the start; so are the tasks of an operator without key groups, which are at most
-    as many as at the start.
+    as many as at the start. Tasks of a chain stay together: they were on one host, with the same slots, and what is
+    chosen for one is chosen for the others.
     """
 
     def __init__(self, state: StateOn[InstancePlane], hosts: HostChoice, replicas: Replicas) -> None:
@@ -77,7 +78,7 @@ class RegionRestart(RestoreFromCheckpoint):
         """Return the new task of the partition's seat, which starts with the first of its partitions."""
         seat = self._seat(partition)
         if seat not in self._tasks:
-            self._tasks[seat] = self.replicas.instances.new_task(seat[0], host)
+            self._tasks[seat] = self.replicas.instances.new_task(seat[0], host, seat[1])
         return self._tasks[seat]
 
     def run_with(self, parallelism: Sequence[int]) -> None:

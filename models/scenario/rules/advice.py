@@ -19,6 +19,7 @@ from models.scenario.scenario import Scenario
 from models.schema_types import Description
 from models.steady_state.checkpoint_traffic import Bottleneck, bottlenecks
 from models.steady_state.load import Load, expected_load
+from models.topology.chains import threads_of
 from models.topology.layout import (
     dataflow,
     host_group_names,
@@ -106,7 +107,10 @@ def _of_memory(scenario: Scenario, load: Load) -> Iterator[Advice]:
 
 def _of_load(scenario: Scenario, load: Load) -> Iterator[Advice]:
     """Warn of tasks, hosts and links with a utilisation of 1 or more: one warning for a group of hosts."""
+    called = {name for names in threads_of(scenario) for name in names[1:]}  # they have the load of the first
     for name, operator in load.operators.items():
+        if name in called:
+            continue
         mean, peak = float(operator.utilisation.max(initial=0.0)), operator.peak_utilisation
         chores = float(operator.chores[operator.utilisation.argmax()])
         yield from _over_one(path_text(("operators", name)), "its busiest task", mean, peak, chores)

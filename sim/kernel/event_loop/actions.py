@@ -37,6 +37,7 @@ from sim.kernel.event_loop.tasks import (
     take_head,
     ticket,
 )
+from sim.kernel.event_loop.threads import let_go_thread, shares_thread
 from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
 
@@ -68,6 +69,7 @@ def heard(state: State, task: int) -> None:
     if t.hand_head == NONE:
         t.hand_tail = NONE
         t.idle_threads += STOP
+        let_go_thread(state, task)
     go_on(state, task)
     note_idle(state, task)
 
@@ -255,6 +257,11 @@ def come(state: State, visit: int) -> None:
         bundle_comes(state, visit)
     elif lost:
         free_visit(state, visit)
+    elif shares_thread(state, e.origin, e.task):
+        task = e.task
+        let_go_thread(state, task)
+        let_in(state, visit, task)
+        dispatch(state, state.tasks[task].cores)
     else:
         let_in(state, visit, e.task)
 

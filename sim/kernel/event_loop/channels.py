@@ -35,6 +35,7 @@ from sim.kernel.event_loop.free_lists import new_visit
 from sim.kernel.event_loop.hash_tables import position
 from sim.kernel.event_loop.outbox import put_unsent, takes_place
 from sim.kernel.event_loop.service_times import draw_now
+from sim.kernel.event_loop.threads import hold_thread, shares_thread
 from sim.kernel.tools.cache import inlined, kernel, noinline
 from sim.kernel.tools.draws import UNSURE, child_id, shuffle_target, takes
 from sim.kernel.tools.pointer import State
@@ -187,6 +188,8 @@ def send_over(
     task = _task_for(state, origin, receiver)
     host = state.tasks[origin].host
     if not state.hosts[host].fair or host == state.tasks[task].host:
+        if shares_thread(state, origin, task):
+            hold_thread(state, task)
         send(state, sender, receiver, tuple_id, created, key, size, node)
         return
     count_message(state, DATA, 1, size)
@@ -212,6 +215,8 @@ def send_mail(state: State, visit: int) -> None:
             return
         e.key = departure(state, host, size, 0)
         arrival = e.key + state.options.latency
+    elif shares_thread(state, origin, task):
+        hold_thread(state, task)
     push(state, arrival, ARRIVAL + task * RECEIVER + origin, next_serial(state), COME, visit)
 
 

@@ -80,6 +80,7 @@ TASK = in_lines(
         ("giving", "u1"),  # the event is set at which the first of them goes on
         ("loose", "u1"),  # the event is set at which this task goes on whose first unsent output was taken away
         ("killed", "u1"),  # `verbs`: it died alone, without its host
+        ("chained", "u1"),  # `threads`: its cores are the thread of a chain
         # `event_time` and `windows`
         ("event_sent", "i8"),  # the last watermark
         ("next_end", "i8"),  # of the windows here
@@ -294,6 +295,7 @@ OPERATOR = np.dtype(
         ("is_source", "u1"),
         ("is_sink", "u1"),
         ("priority", "i8"),
+        ("chained", "u1"),  # its tasks share threads with others
         ("buffer", "i8"),  # places of a task, 0: no bound
         ("timed", "u1"),  # watermarks come to it, or from it
         ("common", "u1"),  # all its partitions hear of the same groups:

@@ -17,6 +17,7 @@ from sim.kernel.event_loop.heard import event_of, follow, hear, hear_at_task, ma
 from sim.kernel.event_loop.passages import handle_hurried
 from sim.kernel.event_loop.rules import holds_from
 from sim.kernel.event_loop.tasks import dispatch, note_idle, put_in_queue, ticket
+from sim.kernel.event_loop.threads import let_go_thread, shares_thread
 from sim.kernel.event_loop.watermarks import pass_mark
 from sim.kernel.event_loop.windows import NEVER_ENDS, due, end_windows, first_open, matches
 from sim.kernel.tools.cache import kernel
@@ -128,6 +129,8 @@ def mark_arrives(state: State, visit: int) -> None:
     if not t.alive or not state.tasks[state.visits[visit].origin].alive:
         free_visit(state, visit)
         return
+    if shares_thread(state, state.visits[visit].origin, task):
+        let_go_thread(state, task)
     if t.barriers != NONE and held_back(state, visit, task):
         return
     state.visits[visit].ticket = ticket(state, t.host)

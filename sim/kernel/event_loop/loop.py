@@ -94,6 +94,7 @@ from sim.kernel.event_loop.tasks import (
     stop_serving,
     ticket,
 )
+from sim.kernel.event_loop.threads import let_go_thread, shares_thread
 from sim.kernel.event_loop.timed_actions import act, needed, take_pending
 from sim.kernel.event_loop.trimming import ack_arrives, end_slices, round_of_acks, trim_history
 from sim.kernel.tools.cache import inlined, kernel
@@ -393,6 +394,10 @@ def arrive(state: State, visit: int) -> int:
         drop(state, visit, task, death(state, task))
         free_visit(state, visit)
         return NONE
+    thread = NONE
+    if state.extended and state.options.chained and shares_thread(state, e.origin, task):
+        let_go_thread(state, task)
+        thread = t.cores
     e.ticket = ticket(state, t.host)
     e.arrived = 1
     if not state.ids.clean:
@@ -400,14 +405,14 @@ def arrive(state: State, visit: int) -> int:
     if state.extended and state.options.counts_load:
         count_arrival(state, visit)
     if state.extended and t.barriers != NONE and held_back(state, visit, task):
-        return NONE
+        return thread
     if state.extended and t.passage == RECORDING:
         record(state, visit, task)
     if not t.has_service:
         if state.extended and t.places > 0:
             leave_place(state, task)
         pass_by(state, visit, task)
-        return NONE
+        return thread
     put_in_queue(state, visit, task)
     return t.cores
 

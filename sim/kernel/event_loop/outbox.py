@@ -13,6 +13,7 @@ from sim.clock import CREDIT as CREDITS
 from sim.clock import RECEIVER
 from sim.kernel.event_loop.codes import CREDIT, GO_ON, NONE, TUPLE
 from sim.kernel.event_loop.events import next_serial, push
+from sim.kernel.event_loop.threads import hold_thread, let_go_thread
 from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.draws import UNSURE
 from sim.kernel.tools.pointer import State
@@ -88,6 +89,7 @@ def put_unsent(
         t.unsent_tail = visit
         t.blocked_since = state.clock.now
         t.idle_threads -= _BLOCKED
+        hold_thread(state, origin)
         wait_for_room(state, origin)
     else:
         state.visits[t.unsent_tail].next = visit
@@ -111,6 +113,7 @@ def nothing_unsent(state: State, task: int) -> None:
     t.unsent_tail = NONE
     t.blocked += state.clock.now - t.blocked_since
     t.idle_threads += _BLOCKED
+    let_go_thread(state, task)
 
 
 @kernel

@@ -231,7 +231,11 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Answers):
         pools.with_task(self.state, task)
         group = self._plan.host_groups[host]
         shared = group.cpu == "shared"
-        cores = int(self.state.hosts["cores"][host]) if shared else pools.with_cores(self.state, threads)
+        first = cluster.task_thread[task]
+        if first != task:
+            cores = int(self.state.tasks["cores"][first])
+        else:
+            cores = int(self.state.hosts["cores"][host]) if shared else pools.with_cores(self.state, threads)
         verbs.add_task(self.state, task, operator, host, cores, threads, shared and group.cores == 1)
         if self.state.event_time["mark_fan"]:
             setup.with_listener(self.state, task)

@@ -6,6 +6,7 @@ import numpy as np
 
 from sim.kernel.event_loop.codes import NONE
 from sim.kernel.event_loop.notices import notify
+from sim.kernel.event_loop.threads import hold_thread
 from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
 
@@ -77,6 +78,7 @@ def take_in_hand(state: State, visit: int, task: int) -> None:
     if t.hand_tail == NONE:
         t.hand_head = visit
         stop(state, task)
+        hold_thread(state, task)
     else:
         state.visits[t.hand_tail].next = visit
     t.hand_tail = visit

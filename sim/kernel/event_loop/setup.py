@@ -252,8 +252,9 @@ OPTIONS = np.dtype(
         ("remote_store", "u1"),
         ("paced", "u1"),  # some host has services whose pace changes: `services` has a place for each visit
         ("bounded", "u1"),  # a queue has a bound
+        ("chained", "u1"),  # tasks share a thread
         ("fair", "u1"),  # links are shared evenly
-        ("special", "u1"),  # bounded queues, fair links, or partitions that are muted or have further instances
+        ("special", "u1"),  # bounded queues, chains, fair links, or partitions that are muted or have further instances
         ("placed", "u1"),  # some task has been told to which tasks it sends
         ("counts_load", "u1"),  # what each partition does is counted
         ("acks", "u1"),  # there is an acker
@@ -293,7 +294,8 @@ def options(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarr
     made["marks_twice"] = plan.acker is not None or (plan.replays and not plan.drops_duplicates)
     made["always_full"], made["remote_store"] = tolerance.kind == "full", tolerance.store == "remote"
     made["paced"] = any(group.cpu == "processor-sharing" for group in plan.host_groups)
-    made["bounded"], made["fair"], made["special"] = plan.bounded, plan.fair, plan.bounded or plan.fair
+    made["bounded"], made["fair"], made["chained"] = plan.bounded, plan.fair, plan.chained
+    made["special"] = plan.bounded or plan.fair or plan.chained
     made["counts_load"], made["acks"] = plan.counts_load, plan.acker is not None
     made["history"] = to_ns(plan.history.length_s) if plan.history else 0
     made["sources_replay"] = plan.sources_replay
@@ -322,6 +324,7 @@ def needs_more(plan: RunPlan) -> bool:
         or plan.counts_load
         or plan.bounded
         or plan.fair
+        or plan.chained
         or plan.acker is not None
         or bool(plan.trimming or plan.history)
     )
@@ -339,7 +342,7 @@ def operator_records(plan: RunPlan) -> np.ndarray:
         edge += len(operator.edges)
         record["has_service"] = description.service is not None
         record["is_source"], record["is_sink"] = operator.is_source, operator.is_sink
-        record["priority"] = description.priority
+        record["priority"], record["chained"] = operator.urgency, operator.thread is not None
         record["buffer"] = description.buffer or 0
         record["serialise"] = description.serialise_bytes_per_s or 0.0
         state = description.state

@@ -49,6 +49,7 @@ def add_task(state: State, task: int, operator: int, host: int, cores: int, idle
     t.alive = 1
     t.has_service = state.operators[operator].has_service
     t.lead = state.operators[operator].priority << 42
+    t.chained = state.operators[operator].chained
     t.places = state.operators[operator].buffer
     t.unsent_head = t.unsent_tail = t.waits_at = t.next_waiting = t.first_waiting = t.last_waiting = NONE
     t.next_end = NEVER_ENDS

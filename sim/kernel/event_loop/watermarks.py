@@ -12,6 +12,7 @@ from sim.kernel.event_loop.events import next_serial, push
 from sim.kernel.event_loop.fair_links import post
 from sim.kernel.event_loop.free_lists import new_visit
 from sim.kernel.event_loop.outbox import put_behind
+from sim.kernel.event_loop.threads import hold_thread, shares_thread
 from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
 
@@ -53,4 +54,6 @@ def send_mark(state: State, visit: int) -> None:
             post(state, host, origin, task, 0, MARKED, visit, 0)
             return
         arrival = departure(state, host, 0, 0) + state.options.latency
+    elif shares_thread(state, origin, task):
+        hold_thread(state, task)
     push(state, arrival, ARRIVAL + task * RECEIVER + origin, next_serial(state), MARKED, visit)
