@@ -235,6 +235,9 @@ class Control:
         if self.crash.batches is not None:
             self.crash.batches.stored(partition)
 
+    def passed(self, token: int) -> None:
+        self.coordinator.runtime.passed(token)
+
     def checkpoint_host(self, partition: int) -> int:
         return self.checkpoint_hosts.choose(partition)
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from operator import index
 
+import networkx as nx
+import numpy as np
+
 from sim.control.cluster import Cluster, RunPlan
 
 
@@ -44,6 +47,29 @@ def check_placement(
         if task not in upstream:
             raise ValueError(f"task {task} is no live task that sends to {plans[operator].name}")
     return operator, senders, owners
+
+
+def check_frontier(plan: RunPlan, now_ns: int, operator: int, time_ns: int) -> tuple[int, int]:
+    """Return the arguments as whole numbers.
+
+    Raises ValueError if control cannot be told when nothing born before that time is at the operator or above it, and
+    TypeError for what is no whole number.
+    """
+    check_moving(plan)
+    operator, time_ns = index(operator), index(time_ns)
+    if not 0 <= operator < len(plan.operators) or plan.operators[operator].is_source:
+        raise ValueError("a frontier is that of an operator, or of a sink")
+    if time_ns > now_ns:
+        raise ValueError("the frontier of a time that has not come is asked for when it has")
+    return operator, time_ns
+
+
+def operators_above(plan: RunPlan) -> np.ndarray:
+    """Return (n_operators, n_operators): whether the second operator is the first, or sends to it, over others too."""
+    found = np.zeros((len(plan.operators), len(plan.operators)), np.uint8)
+    for one in plan.operators:
+        found[one.index, [one.index, *nx.ancestors(plan.dataflow, one.index)]] = 1
+    return found
 
 
 def _is_live(cluster: Cluster, task: int) -> bool:

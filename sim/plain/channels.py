@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from typing import NamedTuple
 
 from models.records.tables import NEVER
 from models.units import to_ns
@@ -95,6 +96,14 @@ class Source:
         return self.plane.acker is not None and self.plane.acker.is_full(self.partition)
 
 
+class Frontier(NamedTuple):
+    """A wish of control to be told when nothing born before an instant is at these operators any more."""
+
+    operators: frozenset[int]  # one, and all above it
+    time_ns: int
+    token: int
+
+
 class PlaneState:
     """Everything that lives in one replication: hosts, tasks, partitions, and tuples on their way between tasks.
 
@@ -125,7 +134,8 @@ class PlaneState:
         self._planned = 0  # how many are of the plan
         self._sendings = 0
         self._watched: frozenset[int] = frozenset()
-        self._told: list[tuple[TaskView | Partition, Message | None]] = []  # None: the task is idle
+        self._told: list[tuple[TaskView | Partition | Frontier, Message | None]] = []  # None: the task is idle
+        self._frontiers: list[Frontier] = []  # that control waits for, as they were asked for
         self._telling = False
         self.overtaking = -1  # newest token of barriers that overtake
         self.passing = False  # they are on their way
@@ -176,12 +186,15 @@ class PlaneState:
 
         Calls that these cause in turn are made after them: the listener never runs inside itself.
         """
+        self._note_passed()
         if self._telling:
             return
         self._telling = True
         while self._told:
             task, message = self._told.pop(0)
-            if isinstance(task, Partition):
+            if isinstance(task, Frontier):
+                self.listener.passed(task.token)
+            elif isinstance(task, Partition):
                 self.listener.stored(task.number)
             elif message is None:
                 self.listener.idle(task.index)
@@ -196,7 +209,38 @@ class PlaneState:
                     task.in_hand.remove(message)
                     task.go_on()
                     self.notice(task)
+                    self._note_passed()
         self._telling = False
+
+    def _note_passed(self) -> None:
+        """Note the frontiers that have passed their times."""
+        for one in [*self._frontiers]:
+            if self.is_passed(one.operators, one.time_ns):
+                self._frontiers.remove(one)
+                self._told.append((one, None))
+
+    def is_passed(self, operators: Collection[int], time_ns: int) -> bool:
+        """Return whether nothing born before that time is at one of these operators, or on its way to one.
+
+        The operators are one of the dataflow with all above it, sources included.
+        """
+        for source in self.sources:
+            since = source.waiting_since()
+            if source.partition.operator.index in operators and since is not None and since < time_ns:
+                return False
+        return all(visit.row.created_ns >= time_ns for visit in self._visits_at(operators))
+
+    def _visits_at(self, operators: Collection[int]) -> Iterator[Visit]:
+        """Yield the tuples on their way to tasks of these operators, at them, and held there."""
+        for visit, goal in self.wire.items():
+            if goal.operator.index in operators:
+                yield visit
+        for task in self.tasks:
+            if task.operator.index in operators:
+                yield from (item for item in task.items() if isinstance(item, Visit))
+        for partition in self._numbered:
+            if partition.operator.index in operators:
+                yield from partition.held
 
 
 _LAST = (1 << 24) - 1  # as a sender, control comes after all tasks
@@ -262,7 +306,9 @@ class Channels(PlaneState):
     def send_tuple(self, sender: Partition, receiver: Partition, row: Row) -> None:
         """Send a tuple; it takes a place at the task where the receiver is now."""
         origin = sender.task
-        task = receiver.placed.get(origin.index, receiver.task)
+        task = receiver.task
+        if row.created_ns >= receiver.placed_from_ns:
+            task = receiver.placed.get(origin.index, task)
         self.recorder.message(self.clock.now_ns(), "local" if origin.host is task.host else "data", 1, row.bytes)
         sender.sent_bytes += row.bytes if origin.host is not task.host else 0
         visit = Visit(row, receiver, origin, self.next_number(), replayed=False)

@@ -7,9 +7,10 @@ import numpy as np
 from sim.kernel.tools.cache import inlined
 from sim.kernel.tools.pointer import State
 
-# A notice is a task that is idle, -1 - a task that has a message in hand, or this and a partition whose checkpoint is
-# stored.
+# A notice is a task that is idle, -1 - a task that has a message in hand, or one of these and a partition whose
+# checkpoint is stored, or a place among the frontiers that control waits for.
 TOLD_STORED = 1 << 32
+TOLD_PASSED = 1 << 33
 
 TOLD = np.dtype([("count", "i8")])  # notices that wait
 
