@@ -134,6 +134,25 @@ def rescales_table(summary: RunSummary) -> Table:
     return table("Rescaling", ("operator", "at", "tasks before", "after", "key groups moved", "complete"), rows)
 
 
+def reconfigurations_said(summary: RunSummary) -> list[Table]:
+    """Return what each reconfiguration took, and the latency of what was born meanwhile; nothing without any."""
+    rows = [
+        (
+            one.operator,
+            one.strategy,
+            display.instant(one.begun_s, 4),
+            f"{one.steps:,}",
+            display.duration(one.duration_s),
+            display.duration(one.latency_max_s),
+            display.size(one.bytes),
+        )
+        for one in summary.reconfigurations
+    ]
+    columns = ("operator", "strategy", "at", "steps", "duration", "max latency", "states")
+    title = "Reconfiguration: the latency is that of what was born meanwhile"
+    return [table(title, columns, rows, text_columns=2)] if rows else []
+
+
 def elasticity_table(one: Elasticity, hosts: HostsInUse) -> Table:
     """Return what the adaptation manager did, and how far checkpoints were of use."""
     counts = (f"{getattr(one, key):,}" for key in ("checks", "assisted", "direct", "drained", "unplaced"))

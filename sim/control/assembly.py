@@ -36,7 +36,9 @@ from sim.migration.checkpoint_source import CheckpointSource
 from sim.migration.coordinator import RunCoordinator
 from sim.migration.moves import Migrations
 from sim.migration.protocols import REBALANCE_PROTOCOLS
+from sim.migration.protocols.megaphone import Megaphone
 from sim.migration.rebalance import Rebalances
+from sim.migration.reconfiguration import Reconfigurations
 from sim.recovery.region_restart import RegionRestart
 from sim.scaling.elasticity import Elasticity
 from sim.scaling.operator_scaling import OperatorScaling
@@ -73,6 +75,7 @@ class Control:
     failures: Failures
     rebalances: Rebalances
     adjustments: Adjustments
+    reconfigurations: Reconfigurations
     rescaling: Rescaling
     elasticity: Elasticity
     maintenance: Maintenance
@@ -135,6 +138,7 @@ class Control:
         self.adjustments = Adjustments(services, self.coordinator, self.slots)
         self.crash.host_died.append(self.adjustments.host_died)
         self.recoveries.is_taking.append(self.adjustments.is_taking)
+        self.reconfigurations = Reconfigurations(state, self.coordinator, Megaphone)
         self.rescaling = Rescaling(state, self.migrations, self.adjustments, self.slots)
         spares = SpareHosts(state, self.migrations, self.recoveries, self.failures)
         operators = OperatorScaling(state, self.statistics, self.adjustments, self.rescaling)
@@ -162,6 +166,7 @@ class Control:
             self.migrations.start()
             (self.job_scaling or self.rescaling).start()
             self.rebalancing.start()
+            self.reconfigurations.start()
             start_outside_load(self.state)
             self.readers.start()
         tolerance = self.plan.scenario.fault_tolerance
@@ -205,6 +210,7 @@ class Control:
         rows["outages"] = [*self.outages.rows()]
         rows["migrations"] = [*self.migrations.rows()]
         rows["rebalances"] = [*self.rebalances.rows()]
+        rows["reconfigurations"] = [*self.reconfigurations.rows()]
         rows["replicas"] = [*self.replicas.rows()]
         rows["rescales"] = [*(self.job_scaling or self.rescaling).rows()]
         rows["maintenance"] = [*self.maintenance.rows(tables["checkpoints"])]
