@@ -472,7 +472,9 @@ class MovingPlane(ActionPlane, Protocol):
     TypeError for numbers that are not whole; what is refused changes nothing.
     """
 
-    def place(self, operator: int, senders: Collection[int], owners: Sequence[int], from_ns: int = 0) -> None:
+    def place(
+        self, operator: int, senders: Collection[int], owners: Sequence[int] | np.ndarray, from_ns: int = 0
+    ) -> None:
         """Send what these tasks emit from now on for key group k of the operator to the task `owners[k]`.
 
         With `from_ns` only what was born from that time on: what is older goes to the task where the group is.

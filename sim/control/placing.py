@@ -26,27 +26,34 @@ def check_moving(plan: RunPlan) -> None:
 
 def check_placement(
     cluster: Cluster, operator: int, senders: Iterable[int], owners: Iterable[int]
-) -> tuple[int, list[int], list[int]]:
-    """Return the arguments as whole numbers.
+) -> tuple[int, list[int], np.ndarray]:
+    """Return the arguments as whole numbers, the owners as an array.
 
     Raises ValueError if these senders cannot be told that these tasks (n_groups,) own the operator's key groups, and
     TypeError for what is no whole number.
     """
-    operator, senders, owners = index(operator), [*map(index, senders)], [*map(index, owners)]
+    operator, senders, tasks = index(operator), [*map(index, senders)], _whole_numbers(owners)
     plans = cluster.plan.operators
     if not 0 <= operator < len(plans) or plans[operator].is_source or plans[operator].is_sink:
         raise ValueError("only key groups with a state are placed: not of a source or sink")
     groups = plans[operator].description.groups
-    if len(owners) != groups:
-        raise ValueError(f"{plans[operator].name} has {groups} key groups, not {len(owners)}")
-    for task in {*owners}:
+    if tasks.size != groups:
+        raise ValueError(f"{plans[operator].name} has {groups} key groups, not {tasks.size}")
+    for task in np.unique(tasks).tolist():
         if not _is_live(cluster, task) or cluster.task_operator[task] != operator:
             raise ValueError(f"task {task} is no live task of {plans[operator].name}")
     upstream = senders_to(cluster, operator)
     for task in senders:
         if task not in upstream:
             raise ValueError(f"task {task} is no live task that sends to {plans[operator].name}")
-    return operator, senders, owners
+    return operator, senders, tasks
+
+
+def _whole_numbers(given: Iterable[int]) -> np.ndarray:
+    """Return the numbers as an array, at once if they are one; raises TypeError for what is no whole number."""
+    if isinstance(given, np.ndarray) and given.ndim == 1 and given.dtype.kind in "iu":
+        return given.astype(np.int64)
+    return np.array([*map(index, given)], np.int64)
 
 
 def check_frontier(plan: RunPlan, now_ns: int, operator: int, time_ns: int) -> tuple[int, int]:

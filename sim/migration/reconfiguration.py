@@ -9,6 +9,8 @@ from enum import Enum
 from functools import partial
 from typing import Any, ClassVar, Literal
 
+import numpy as np
+
 from models.planning.reconfiguration import moves_of, steps_of
 from models.records.decisions import Action, Verdict
 from models.records.tables import NEVER
@@ -92,9 +94,13 @@ class StepTimes:
 
 @dataclass
 class ReconfigurationRun(ProtocolRun[Reconfiguration]):
-    """One reconfiguration; `times` has an entry for each step."""
+    """One reconfiguration; `times` has an entry for each step.
+
+    `owners` (n_groups,) are the tasks of the key groups when the step that has begun is over: what configures it.
+    """
 
     strategy: str = ""
+    owners: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     times: list[StepTimes] = field(default_factory=list)
 
 
@@ -116,8 +122,12 @@ class ReconfigurationContext(Context):
 
         It is after what control sends now has come: so who sends knows of it before anything is born that it is for.
         """
+        run, first = self._run, self._state.plan.first_partition[self._run.plan.operator]
+        run.owners = np.array(self._cluster.partition_task[first : first + run.owners.size])
+        for carry in run.plan.steps[step]:
+            run.owners[np.array(carry.partitions) - first] = carry.target
         from_ns = self._state.clock.now_ns() + self._state.plan.latency_ns + 1
-        self._run.times[step].from_ns = from_ns
+        run.times[step].from_ns = from_ns
         return from_ns
 
     def when_passed(self, step: int, from_ns: int, kind: str) -> None:
@@ -136,15 +146,9 @@ class ReconfigurationContext(Context):
         for task in tasks:
             self._runtime.tell(Message(self._run.number, kind, self.me, task, note))
 
-    def place(self, step: int, from_ns: int) -> None:
-        """Send what is born from that time on for the key groups of a step to their new tasks."""
-        plan = self._run.plan
-        first = self._state.plan.first_partition
-        owners = list(self._cluster.partition_task[first[plan.operator] : first[plan.operator + 1]])
-        for carry in plan.steps[step]:
-            for partition in carry.partitions:
-                owners[partition - first[plan.operator]] = carry.target
-        self._plane.place(plan.operator, (self.me,), owners, from_ns)
+    def place(self, from_ns: int) -> None:
+        """Send what is born from that time on for the key groups of the step to their new tasks."""
+        self._plane.place(self._run.plan.operator, (self.me,), self._run.owners, from_ns)
 
     def give(self, step: int, kind: str) -> None:
         """Take the states of the key groups that leave out of the task, write each parcel, and send it with a message.
@@ -248,6 +252,7 @@ class Reconfigurations(PlanKind[ReconfigurationRequest]):
             self,
             request.requested_ns,
             strategy=event.strategy,
+            owners=np.zeros(plan.operators[request.operator].description.groups, np.int64),
             times=[StepTimes() for _ in steps],
         )
         self.runs.append(run)

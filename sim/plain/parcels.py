@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from operator import index
 
+import numpy as np
+
 from models.records.tables import NEVER
 from sim.control.placing import check_frontier, check_moving, check_placement, check_taken, operators_above, senders_to
 from sim.data_plane import Parcel
@@ -139,12 +141,14 @@ class Parcels(Channels):
 
     # -- key groups without a second instance
 
-    def place(self, operator: int, senders: Collection[int], owners: Sequence[int], from_ns: int = 0) -> None:
+    def place(
+        self, operator: int, senders: Collection[int], owners: Sequence[int] | np.ndarray, from_ns: int = 0
+    ) -> None:
         """Send what these tasks emit for key group k of the operator, if born from then on, to `owners[k]`."""
         check_moving(self.plan)
-        operator, senders, owners = check_placement(self.cluster, operator, senders, owners)
+        operator, senders, numbers = check_placement(self.cluster, operator, senders, owners)
         from_ns = index(from_ns)
-        placed = [*zip(self.partitions[operator], (self.tasks[task] for task in owners), strict=True)]
+        placed = [*zip(self.partitions[operator], (self.tasks[task] for task in numbers.tolist()), strict=True)]
         for partition, task in placed:
             if partition.taken and task is not partition.task:
                 raise ValueError(f"{partition.name} was taken, and is on its way to another task")

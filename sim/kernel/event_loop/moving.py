@@ -50,12 +50,14 @@ class Moving(ABC):
     def _number(self) -> int:
         """Return the number of a new parcel."""
 
-    def place(self, operator: int, senders: Collection[int], owners: Sequence[int], from_ns: int = 0) -> None:
+    def place(
+        self, operator: int, senders: Collection[int], owners: Sequence[int] | np.ndarray, from_ns: int = 0
+    ) -> None:
         """Send what these tasks emit for key group k of the operator, if born from then on, to `owners[k]`."""
         check_moving(self._plan)
-        operator, senders, owners = check_placement(self._cluster, operator, senders, owners)
+        operator, senders, tasks = check_placement(self._cluster, operator, senders, owners)
         from_ns = index(from_ns)
-        state, tasks = self.state, np.array(owners, np.int64)
+        state = self.state
         first = self._plan.first_partition[operator]
         u = state.partitions[first : first + tasks.size]
         if np.any((u["taken"] == 1) & (tasks != u["task"])):

@@ -34,7 +34,7 @@ class Megaphone(ReconfigurationProtocol):
         """Issue the configuration updates of a step: (time, bin, worker)."""
         from_ns = ctx.begin(step)
         for task in self.plan.senders:
-            ctx.send(task, "configure", note=(step, from_ns))
+            ctx.send(task, "configure", note=from_ns)
         ctx.when_passed(step, from_ns, "passed")
 
     def on_stepped(self, ctx: ReconfigurationContext, message: Message) -> None:
@@ -54,8 +54,8 @@ class Megaphone(ReconfigurationProtocol):
     # -- F: at each task that sends to the operator
 
     def on_configure(self, ctx: ReconfigurationContext, message: Message) -> None:
-        step, from_ns = _pair(message)
-        ctx.place(step, from_ns)
+        assert isinstance(message.note, int)
+        ctx.place(message.note)
 
     # -- S: at the tasks of the operator
 
