@@ -11,6 +11,7 @@ from analysis.runs.tables import (
     checkpoints_of_operators,
     job_checkpoints_said,
     mean_with_interval,
+    reconfigurations_table,
     recovery_means_table,
 )
 from analysis.runs.visibility import commits
@@ -135,22 +136,8 @@ def rescales_table(summary: RunSummary) -> Table:
 
 
 def reconfigurations_said(summary: RunSummary) -> list[Table]:
-    """Return what each reconfiguration took, and the latency of what was born meanwhile; nothing without any."""
-    rows = [
-        (
-            one.operator,
-            one.strategy,
-            display.instant(one.begun_s, 4),
-            f"{one.steps:,}",
-            display.duration(one.duration_s),
-            display.duration(one.latency_max_s),
-            display.size(one.bytes),
-        )
-        for one in summary.reconfigurations
-    ]
-    columns = ("operator", "strategy", "at", "steps", "duration", "max latency", "states")
-    title = "Reconfiguration: the latency is that of what was born meanwhile"
-    return [table(title, columns, rows, text_columns=2)] if rows else []
+    """Return what each reconfiguration took; nothing without any."""
+    return [reconfigurations_table(summary.reconfigurations).brief] if summary.reconfigurations else []
 
 
 def elasticity_table(one: Elasticity, hosts: HostsInUse) -> Table:

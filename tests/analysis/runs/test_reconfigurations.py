@@ -10,9 +10,12 @@ from dataclasses import replace
 import numpy as np
 from small_runs import small_records, small_scenario
 
+from analysis.report.content import decisions
+from analysis.report.migration_sections import reconfigurations_section
 from analysis.runs.metrics import metrics_of, possible_metrics
 from analysis.runs.reconfigurations import reconfigurations
 from analysis.runs.summary import summarise
+from models.records.decisions import Action, Decision, Verdict
 from models.records.tables import HISTOGRAM_TABLES, NEVER, RunRecords, table
 
 MS = 1_000_000
@@ -68,3 +71,19 @@ def test_metrics_have_means_and_maxima() -> None:
 def test_a_run_without_any_has_none() -> None:
     assert reconfigurations([small_records()]) == ()
     assert np.size(small_records().tables["reconfigurations"]["number"]) == 0
+
+
+def test_the_page_has_a_row_for_each() -> None:
+    section = reconfigurations_section(reconfigurations([records(), records(NEVER)]))
+    assert section is not None
+    (listed,) = section.tables
+    assert len(listed.rows) == 2
+    assert reconfigurations_section(()) is None
+
+
+def test_each_decision_is_about_something() -> None:
+    verdicts = {Action.REBALANCE: Verdict.DONE, Action.COMPARE: Verdict.REFUSED, Action.BALANCE: Verdict.REFUSED}
+    rows = [(k, *Decision(one, "x", verdict=verdicts.get(one, Verdict.DONE))) for k, one in enumerate(Action)]
+    made = decisions([small_records(decisions=rows)])
+    assert {one.action for one in made} == {*Action}
+    assert all(one.about for one in made)
