@@ -11,6 +11,7 @@ from analysis.runs.tables import (
     checkpoints_of_operators,
     job_checkpoints_said,
     mean_with_interval,
+    reconfigurations_table,
     recovery_means_table,
 )
 from analysis.runs.visibility import commits
@@ -132,6 +133,11 @@ def rescales_table(summary: RunSummary) -> Table:
         for one in summary.rescales
     ]
     return table("Rescaling", ("operator", "at", "tasks before", "after", "key groups moved", "complete"), rows)
+
+
+def reconfigurations_said(summary: RunSummary) -> list[Table]:
+    """Return what each reconfiguration took; nothing without any."""
+    return [reconfigurations_table(summary.reconfigurations).brief] if summary.reconfigurations else []
 
 
 def elasticity_table(one: Elasticity, hosts: HostsInUse) -> Table:

@@ -121,6 +121,12 @@ class Listener(Protocol):
         `slot` as in `CheckpointPlane.checkpoint_each`.
         """
 
+    def passed(self, token: int) -> None:
+        """Note that a frontier that was asked for has passed its time: with the event that ended the last older tuple.
+
+        Called after all others for the same event, and for several frontiers in the order in which they were asked for.
+        """
+
     def checkpoint_host(self, partition: int) -> int:
         """Return a checkpoint host, or NO_HOST, for this partition, whose planned one cannot take the checkpoint."""
 
@@ -477,12 +483,15 @@ class MovingPlane(ActionPlane, Protocol):
     TypeError for numbers that are not whole; what is refused changes nothing.
     """
 
-    def place(self, operator: int, senders: Collection[int], owners: Sequence[int]) -> None:
+    def place(
+        self, operator: int, senders: Collection[int], owners: Sequence[int] | np.ndarray, from_ns: int = 0
+    ) -> None:
         """Send what these tasks emit from now on for key group k of the operator to the task `owners[k]`.
 
-        `owners` (n_groups,) are live tasks of the operator. A group has one next task until it is taken there: until
-        then senders may send to that task or to the one where it is. Raises ValueError if a task is another, or is
-        dead.
+        With `from_ns` only what was born from that time on: what is older goes to the task where the group is.
+        `owners` (n_groups,) are live tasks of the operator. A group has one next task, from one time on, until it is
+        taken there: until then senders may send to that task or to the one where it is. Raises ValueError if a task is
+        another, or is dead.
         """
 
     def take(self, partitions: Sequence[int]) -> Parcel:
@@ -491,7 +500,7 @@ class MovingPlane(ActionPlane, Protocol):
         From now on they are at their next task, to which all senders send, but not live: nothing of them is processed,
         and no checkpoint is taken. A checkpoint that was begun goes on. Raises ValueError unless all tasks upstream
         send their tuples to one next task, and nothing for them is on its way to, waits at or is served by the task
-        where they are.
+        where they are; and, if they have their next task from a time on, unless that time is `passed`.
         """
 
     def put(self, parcel: int, task: int) -> None:
@@ -499,6 +508,14 @@ class MovingPlane(ActionPlane, Protocol):
 
         What waits there for them goes in front of the queue, group after group in the order of the parcel, each in
         order of arrival. The cluster says already that they are there. Other parcels: see `ParcelPlane`.
+        """
+
+    def passed(self, operator: int, time_ns: int, token: int) -> None:
+        """Call `Listener.passed` once the frontier of an operator has passed a time, which is not after now.
+
+        Then nothing born before it is at the operator or above it any more: not under way, not in a queue or in
+        service, not held, and not to be emitted by a source. A tuple is born when it comes to its source; what follows
+        from it is as old. Called at once if that is so already.
         """
 
 

@@ -184,6 +184,7 @@ _ABOUT: dict[str, str] = {
     Action.REBALANCE: "moves",
     Action.POSTPONE: "moves",
     Action.RESCALE: "parallelism",
+    Action.RECONFIGURE: "moves",
     Action.STORE: "checkpoint hosts",
     Action.REALLOCATE: "checkpoint hosts",
     Action.COMPARE: "checkpoint hosts",

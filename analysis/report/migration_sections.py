@@ -17,7 +17,8 @@ from analysis.report.parts import Cost, LoadChecks, PlacementChange
 from analysis.report.placement import before_after
 from analysis.runs.migration_kinds import ClassifiedMigration, grouped
 from analysis.runs.recovery_summary import Recovery
-from analysis.runs.tables import groups_table, migrations_table
+from analysis.runs.run_summary import Reconfiguration
+from analysis.runs.tables import groups_table, migrations_table, reconfigurations_table
 
 _MOST_MARKS = 500  # of one protocol and kind
 _SPREAD = 30  # marks of a row that may lie beside each other
@@ -185,6 +186,18 @@ def _load_checks_caption(given: LoadChecks) -> str:
         f"{risk:,} times a key group was on an overloaded host when the manager checked; in "
         f"{text.share(usable / risk)} of these it would have fitted where its checkpoint is. {said}{each}"
     )
+
+
+def reconfigurations_section(given: Sequence[Reconfiguration]) -> Section | None:
+    """Return what each reconfiguration took; None without any."""
+    if not given:
+        return None
+    words = (
+        "Key groups change their tasks in steps while the operator runs. The fewer move in a step, the shorter is the "
+        "longest latency, and the longer it takes. Latencies are those of tuples that were born meanwhile."
+    )
+    listed = tables.cut(reconfigurations_table(given))
+    return Section("reconfigurations", "Reconfigurations", "Reconfigurations", words, tables=(listed,))
 
 
 def migrations_section(

@@ -15,6 +15,7 @@ from analysis.report.migration_sections import (
     load_checks_section,
     migrations_section,
     placement_section,
+    reconfigurations_section,
 )
 from analysis.report.page import Fact, Page
 from analysis.report.rebalance_sections import rebalances_section
@@ -35,7 +36,16 @@ from analysis.runs.run_summary import RunSummary
 from models import display
 from models.records.tables import RunRecords
 from models.scenario.engine import Engine
-from models.scenario.events import ADJUSTMENT, Death, DriverFailure, Migrate, Rebalance, Rescale, WorkerFailure
+from models.scenario.events import (
+    ADJUSTMENT,
+    Death,
+    DriverFailure,
+    Migrate,
+    Rebalance,
+    Reconfigure,
+    Rescale,
+    WorkerFailure,
+)
 from models.scenario.fault_tolerance import Detector
 from models.scenario.inputs import RunInputs
 from models.scenario.scenario import Scenario
@@ -232,6 +242,7 @@ def run_sections(
         ccdf_section(lines.latency_ccdfs(records)),
         flow_section(flow, recoveries, operators),
         rebalances_section(summary.rebalances, lines.around_rebalances(scenario, first, summary.rebalances)),
+        reconfigurations_section(summary.reconfigurations),
         migrations_section(migrations, lines.hosts(scenario, first), recoveries, decisions, hosts),
         load_checks_section(values.load_checks(first)),
         placement_section(values.placement_change(scenario, first), operators),
@@ -271,6 +282,9 @@ def question(scenario: Scenario) -> str:
         if [*protocols] == [ADJUSTMENT]:
             return f"What does it cost to give an operator other tasks by {ADJUSTMENT}?"
         return f"What does it cost to move a key group by {', '.join(protocols)}?"
+    strategies = dict.fromkeys(one.strategy for one in scenario.events.values() if isinstance(one, Reconfigure))
+    if not crashes and strategies:
+        return f"How long do tuples wait while key groups move in steps, {', '.join(strategies)}?"
     protocols = dict.fromkeys(event.protocol for event in scenario.events.values() if isinstance(event, Rebalance))
     if not crashes and protocols:
         return f"How long is a dataflow away that is moved as a whole by {', '.join(protocols)}, and what is lost?"

@@ -8,7 +8,15 @@ from typing import Any, TypeVar
 
 from analysis.documents import to_document
 from analysis.runs.recovery_summary import PHASES, Outages, Recovery, Replicas
-from analysis.runs.run_summary import Elasticity, EngineMilestone, Maintenance, Migration, Rebalance, RunSummary
+from analysis.runs.run_summary import (
+    Elasticity,
+    EngineMilestone,
+    Maintenance,
+    Migration,
+    Rebalance,
+    Reconfiguration,
+    RunSummary,
+)
 from analysis.runs.summary import summarise
 from models import display
 from models.scenario.scenario import Scenario
@@ -27,11 +35,13 @@ def metrics_of(summary: RunSummary) -> Metrics:
     Numbers keep the path that they have in the document. Of recoveries and migrations there are the number (`count`),
     of each length mean and greatest, and how many did not end (`unfinished`). Where the scenario names an engine its
     instants, from the failure on, are lengths too. Jobs that were stopped to be rescaled are no recoveries: they have
-    the same names under `rescalings`. Of rebalances the same, where there are
-    any, and the sums of their counts of tuples; of targets how many were missed.
+    the same names under `rescalings`. Of rebalances the same, where there are any,
+    and the sums of their counts of tuples; of reconfigurations the same, and the bytes of states; of targets how many
+    were missed.
     """
     # Without the lists of entries, whose length differs between runs: these come as counts, means and maxima.
     listed = replace(summary, recoveries=(), recovery_means=(), rescaling_means=(), migrations=(), rebalances=())
+    listed = replace(listed, reconfigurations=())
     found = dict(_numbers(to_document(listed), ""))
     engine, planned = summary.engine, [one for one in summary.recoveries if one.planned]
     failures = [one for one in summary.recoveries if not one.planned]
@@ -44,6 +54,7 @@ def metrics_of(summary: RunSummary) -> Metrics:
     pauses, completions = ([getattr(one, name) for one in summary.migrations] for name in ("pause_s", "completion_s"))
     found |= _of_entries("migrations", {"pause_s": pauses, "completion_s": completions}, "completion_s")
     found |= _of_rebalances(summary.rebalances)
+    found |= _of_reconfigurations(summary.reconfigurations)
     if summary.targets is not None:
         found["targets.missed"] = float(sum(not one.met for one in summary.targets.values()))
     return found
@@ -64,6 +75,7 @@ def possible_metrics(scenario: Scenario) -> list[str]:
         recoveries=(_of_zeros(Recovery), *([replace(_of_zeros(Recovery), cause="rescale")] * scenario.rescales_job)),
         migrations=(_of_zeros(Migration),),
         rebalances=(_of_zeros(Rebalance),),
+        reconfigurations=(_of_zeros(Reconfiguration),),
     )
     return list(metrics_of(happened))
 
@@ -107,6 +119,15 @@ def _of_rebalances(given: Sequence[Rebalance]) -> Metrics:
         if counts:
             found[f"rebalances.{name}"] = float(sum(counts))
     return found
+
+
+def _of_reconfigurations(given: Sequence[Reconfiguration]) -> Metrics:
+    """Return the metrics of reconfigurations; none where there are none."""
+    if not given:
+        return {}
+    names = ("duration_s", "longest_step_s", "latency_max_s", "latency_p99_s")
+    found = _of_entries("reconfigurations", {name: [getattr(one, name) for one in given] for name in names}, names[0])
+    return found | {"reconfigurations.bytes": float(sum(one.bytes for one in given))}
 
 
 def _of_entries(name: str, lengths: Mapping[str, Sequence[float | None]], last: str) -> Metrics:

@@ -210,6 +210,29 @@ class Rescale:
 
 
 @dataclass(frozen=True)
+class Reconfiguration:
+    """Key groups of an operator that changed their tasks in steps, while it ran.
+
+    It began with its first step, maybe later than it was requested. `duration_s` is from then until the last state was
+    at its new task; the latencies are those of tuples that were born meanwhile. Times are None where it did not end, or
+    nothing was seen.
+    """
+
+    replication: int
+    operator: str
+    strategy: str
+    requested_s: float
+    begun_s: float
+    steps: int
+    groups: int
+    bytes: int
+    duration_s: float | None
+    longest_step_s: float | None
+    latency_max_s: float | None
+    latency_p99_s: float | None
+
+
+@dataclass(frozen=True)
 class Elasticity:
     """Counts of the adaptation manager, all replications together.
 
@@ -385,6 +408,7 @@ class RunSummary:
     migrations: tuple[Migration, ...]
     rebalances: tuple[Rebalance, ...]
     rescales: tuple[Rescale, ...]
+    reconfigurations: tuple[Reconfiguration, ...]
     elasticity: Elasticity | None
     maintenance: Maintenance | None
     hosts: HostsInUse

@@ -28,6 +28,7 @@ from analysis.runs.elasticity import elasticity, hosts_in_use, maintenance, resc
 from analysis.runs.histograms import latencies_of, times_of, total_of
 from analysis.runs.migration_kinds import migrations
 from analysis.runs.rebalances import rebalances
+from analysis.runs.reconfigurations import reconfigurations
 from analysis.runs.recoveries import broken, recoveries, recovery_means, replicas
 from analysis.runs.run_summary import (
     Durations,
@@ -90,6 +91,7 @@ def summarise(scenario: Scenario, records: Sequence[RunRecords]) -> RunSummary:
         migrations=migrations(records),
         rebalances=rebalances(scenario, records),
         rescales=rescales(records),
+        reconfigurations=reconfigurations(records),
         elasticity=elasticity(records),
         maintenance=maintenance(records),
         hosts=hosts_in_use(scenario, records),

@@ -13,7 +13,15 @@ from analysis.runs.checkpoint_summary import (
 )
 from analysis.runs.migration_kinds import ClassifiedMigration, MigrationGroup
 from analysis.runs.recovery_summary import PHASES, Recovery, RecoveryMean, Replica, shown_phases
-from analysis.runs.run_summary import EngineUsed, Guarantee, Migration, OperatorSummary, Rebalance, Verdict
+from analysis.runs.run_summary import (
+    EngineUsed,
+    Guarantee,
+    Migration,
+    OperatorSummary,
+    Rebalance,
+    Reconfiguration,
+    Verdict,
+)
 from analysis.statistics import Mean
 from models import display
 from models.scenario.engine import ENGINE_TABLES
@@ -151,6 +159,26 @@ def migrations_table(migrations: Sequence[Migration]) -> Table:
         facets=facets,
         brief_title="Migrations",
     )
+
+
+def reconfigurations_table(given: Sequence[Reconfiguration]) -> Table:
+    """Return what each reconfiguration took, and the latency of what was born meanwhile."""
+    columns: tuple[Column, ...] = (
+        Column("operator", of="operator", number=False),
+        Column("strategy", of="strategy", number=False),
+        Column("replication", of="replication", wide=True),
+        Column("at", display.instant, "begun_s"),
+        Column("key groups", display.count, "groups", wide=True),
+        Column("steps", display.count, "steps"),
+        Column("duration", display.duration, "duration_s"),
+        Column("longest step", display.duration, "longest_step_s", wide=True),
+        Column("99 % within", display.duration, "latency_p99_s", wide=True),
+        Column("max latency", display.duration, "latency_max_s"),
+        Column("states", display.size, "bytes"),
+    )
+    brief_title = "Reconfigurations (latency: of what was born meanwhile)"
+    title = "What each reconfiguration took"
+    return Table(title, columns, rows_of(given, columns), "reconfigurations", brief_title=brief_title)
 
 
 def rebalances_table(rebalances: Sequence[Rebalance]) -> Table:

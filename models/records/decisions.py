@@ -22,6 +22,7 @@ class Action(StrEnum):
     REBALANCE = "rebalance"  # the dataflow, by a protocol: begun, or called off
     POSTPONE = "postpone"  # a move, or a rebalance: it waits
     RESCALE = "rescale"  # an operator, from a number of tasks to another
+    RECONFIGURE = "reconfigure"  # an operator: key groups change their tasks in steps
     STORE = "store"  # checkpoints of a partition, on a host in place of the planned one
     REALLOCATE = "reallocate"  # checkpoints of a key group, from a host to another
     COMPARE = "compare"  # the allocation of checkpoints with a fresh one
@@ -74,6 +75,8 @@ _SENTENCES = {
     (Action.REBALANCE, Verdict.REFUSED): "the rebalance by {subject} is called off",
     (Action.RESCALE, Verdict.DONE): "{subject} goes from {origin} to {target} tasks",
     (Action.RESCALE, Verdict.REFUSED): "{subject} is not rescaled",
+    (Action.RECONFIGURE, Verdict.DONE): "{subject} is reconfigured",
+    (Action.RECONFIGURE, Verdict.REFUSED): "{subject} is not reconfigured",
     (Action.STORE, Verdict.DONE): "checkpoints of {subject} go to {target}",
     (Action.REALLOCATE, Verdict.DONE): "{subject} stores its checkpoints on {target}",
     (Action.COMPARE, Verdict.REFUSED): "the allocation of checkpoints is not compared",

@@ -134,9 +134,36 @@ class Rebalance(Description):
     when tasks are killed. Without it none; `storm rebalance -w`."""
 
 
+class Reconfigure(Description):
+    """Key groups of an operator change their tasks in steps, while it runs, by the protocol `megaphone`."""
+
+    kind: Literal["reconfigure"] = "reconfigure"
+    at_s: Seconds = Field(alias="at")
+    """When."""
+    operator: str
+    """Operator whose key groups (bins) change their tasks."""
+    strategy: Literal["all-at-once", "fluid", "batched", "optimised"] = "batched"
+    """Which key groups move in which step: all in one, one in each, `size` in each, or as many in each as can move with
+    no task that sends two or gets two."""
+    size: Count | None = None
+    """Key groups in a step, in their order; for the strategy `batched`."""
+    plan: Literal["half", "back"] = "half"
+    """Which key groups go where. `half`: the first half of those of every second task goes to the tasks between them,
+    half way round; `back`: all go to the tasks that have them at the start."""
+    owners: tuple[Annotated[int, Field(strict=True, ge=0)], ...] = ()
+    """Number of the task of each key group from then on, in place of `plan`."""
+    scope: Literal["operator", "bin"] = "operator"
+    """What waits while a step is in flight: all key groups of the operator, or those alone that move."""
+    gap_s: Seconds = Field(default=0.0, alias="gap")
+    """Time from the end of a step until the next begins."""
+    overlap: Literal["none", "pipelined"] = "none"
+    """Whether parts of a state travel while others are written and read; `none`: a state is written, sent and read as a
+    whole."""
+
+
 Death = HostFailure | DriverFailure | WorkerFailure
 """Events that end tasks."""
-Event = Annotated[Death | Migrate | Rescale | Rebalance, Field(discriminator="kind")]
+Event = Annotated[Death | Migrate | Rescale | Rebalance | Reconfigure, Field(discriminator="kind")]
 
 
 class Elasticity(Description):

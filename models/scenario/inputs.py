@@ -161,13 +161,15 @@ class RunInputs:
 
     `rates`: source -> recorded rate. `shares`: stream of a profile -> share of its tuples. `checkpoint_hosts`:
     (operator, key group) -> host that holds its checkpoint at the start. `planner` plans afresh in the run, where
-    `fault_tolerance.maintenance` asks for it.
+    `fault_tolerance.maintenance` asks for it. `steps`: event `reconfigure` with the strategy `optimised` -> step of
+    each of its moves (`models.planning.reconfiguration`).
     """
 
     rates: Mapping[str, RateSeries] = field(default_factory=dict)
     shares: Mapping[str, float] = field(default_factory=dict)
     checkpoint_hosts: Mapping[tuple[str, int], str] = field(default_factory=dict)
     planner: Planner | None = None
+    steps: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 Engine = Literal["auto", "compiled", "plain"]

@@ -44,6 +44,7 @@ STORED = (
     "outages",
     "migrations",
     "rebalances",
+    "reconfigurations",
     "replicas",
     "rescales",
     "statistics",

@@ -36,7 +36,9 @@ from sim.migration.checkpoint_source import CheckpointSource
 from sim.migration.coordinator import RunCoordinator
 from sim.migration.moves import Migrations
 from sim.migration.protocols import REBALANCE_PROTOCOLS
+from sim.migration.protocols.megaphone import Megaphone
 from sim.migration.rebalance import Rebalances
+from sim.migration.reconfiguration import Reconfigurations
 from sim.recovery.region_restart import RegionRestart
 from sim.scaling.elasticity import Elasticity
 from sim.scaling.operator_scaling import OperatorScaling
@@ -73,6 +75,7 @@ class Control:
     failures: Failures
     rebalances: Rebalances
     adjustments: Adjustments
+    reconfigurations: Reconfigurations
     rescaling: Rescaling
     elasticity: Elasticity
     maintenance: Maintenance
@@ -138,6 +141,7 @@ class Control:
         self.adjustments = Adjustments(services, self.coordinator, self.slots)
         self.crash.host_died.append(self.adjustments.host_died)
         self.recoveries.is_taking.append(self.adjustments.is_taking)
+        self.reconfigurations = Reconfigurations(state, self.coordinator, Megaphone)
         self.rescaling = Rescaling(state, self.migrations, self.adjustments, self.slots)
         spares = SpareHosts(state, self.migrations, self.recoveries, self.failures)
         operators = OperatorScaling(state, self.statistics, self.adjustments, self.rescaling)
@@ -166,6 +170,7 @@ class Control:
             (self.job_scaling or self.rescaling).start()
             self.rebalancing.start()
             self.paces.start()
+            self.reconfigurations.start()
             self.readers.start()
         tolerance = self.plan.scenario.fault_tolerance
         if tolerance.job_checkpoints is not None:
@@ -208,6 +213,7 @@ class Control:
         rows["outages"] = [*self.outages.rows()]
         rows["migrations"] = [*self.migrations.rows()]
         rows["rebalances"] = [*self.rebalances.rows()]
+        rows["reconfigurations"] = [*self.reconfigurations.rows()]
         rows["replicas"] = [*self.replicas.rows()]
         rows["rescales"] = [*(self.job_scaling or self.rescaling).rows()]
         rows["maintenance"] = [*self.maintenance.rows(tables["checkpoints"])]
@@ -239,6 +245,9 @@ class Control:
         self.readers.stored(partition)
         if self.crash.batches is not None:
             self.crash.batches.stored(partition)
+
+    def passed(self, token: int) -> None:
+        self.coordinator.runtime.passed(token)
 
     def checkpoint_host(self, partition: int) -> int:
         return self.checkpoint_hosts.choose(partition)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from operator import index
 
+import networkx as nx
+import numpy as np
+
 from sim.control.cluster import Cluster, RunPlan
 
 
@@ -23,27 +26,57 @@ def check_moving(plan: RunPlan) -> None:
 
 def check_placement(
     cluster: Cluster, operator: int, senders: Iterable[int], owners: Iterable[int]
-) -> tuple[int, list[int], list[int]]:
-    """Return the arguments as whole numbers.
+) -> tuple[int, list[int], np.ndarray]:
+    """Return the arguments as whole numbers, the owners as an array.
 
     Raises ValueError if these senders cannot be told that these tasks (n_groups,) own the operator's key groups, and
     TypeError for what is no whole number.
     """
-    operator, senders, owners = index(operator), [*map(index, senders)], [*map(index, owners)]
+    operator, senders, tasks = index(operator), [*map(index, senders)], _whole_numbers(owners)
     plans = cluster.plan.operators
     if not 0 <= operator < len(plans) or plans[operator].is_source or plans[operator].is_sink:
         raise ValueError("only key groups with a state are placed: not of a source or sink")
     groups = plans[operator].description.groups
-    if len(owners) != groups:
-        raise ValueError(f"{plans[operator].name} has {groups} key groups, not {len(owners)}")
-    for task in {*owners}:
+    if tasks.size != groups:
+        raise ValueError(f"{plans[operator].name} has {groups} key groups, not {tasks.size}")
+    for task in np.unique(tasks).tolist():
         if not _is_live(cluster, task) or cluster.task_operator[task] != operator:
             raise ValueError(f"task {task} is no live task of {plans[operator].name}")
     upstream = senders_to(cluster, operator)
     for task in senders:
         if task not in upstream:
             raise ValueError(f"task {task} is no live task that sends to {plans[operator].name}")
-    return operator, senders, owners
+    return operator, senders, tasks
+
+
+def _whole_numbers(given: Iterable[int]) -> np.ndarray:
+    """Return the numbers as an array, at once if they are one; raises TypeError for what is no whole number."""
+    if isinstance(given, np.ndarray) and given.ndim == 1 and given.dtype.kind in "iu":
+        return given.astype(np.int64)
+    return np.array([*map(index, given)], np.int64)
+
+
+def check_frontier(plan: RunPlan, now_ns: int, operator: int, time_ns: int) -> tuple[int, int]:
+    """Return the arguments as whole numbers.
+
+    Raises ValueError if control cannot be told when nothing born before that time is at the operator or above it, and
+    TypeError for what is no whole number.
+    """
+    check_moving(plan)
+    operator, time_ns = index(operator), index(time_ns)
+    if not 0 <= operator < len(plan.operators) or plan.operators[operator].is_source:
+        raise ValueError("a frontier is that of an operator, or of a sink")
+    if time_ns > now_ns:
+        raise ValueError("the frontier of a time that has not come is asked for when it has")
+    return operator, time_ns
+
+
+def operators_above(plan: RunPlan) -> np.ndarray:
+    """Return (n_operators, n_operators): whether the second operator is the first, or sends to it, over others too."""
+    found = np.zeros((len(plan.operators), len(plan.operators)), np.uint8)
+    for one in plan.operators:
+        found[one.index, [one.index, *nx.ancestors(plan.dataflow, one.index)]] = 1
+    return found
 
 
 def _is_live(cluster: Cluster, task: int) -> bool:

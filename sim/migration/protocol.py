@@ -249,6 +249,9 @@ class Carrier(typing.Protocol):
     def tell(self, message: Message) -> None:
         """Carry a message to the coordinator, which takes the latency alone."""
 
+    def when_passed(self, operator: int, time_ns: int, told: Callable[[], None]) -> None:
+        """Call a latency after the frontier of an operator has passed a time."""
+
     def announce(self, run: ProtocolRun[Any], partition: int) -> None:
         """Have the run told `stored` when the next checkpoint of the partition is."""
 

@@ -38,6 +38,7 @@ class ProtocolRuntime:
         self.store = StateStore(state)
         self._sent: dict[int, Message] = {}
         self._aligning: dict[tuple[Hashable, ...], int] = {}  # token of the messages that wait for each other
+        self._frontiers: dict[int, Callable[[], None]] = {}  # token -> what is done a latency after it has passed
         self._announced: dict[int, ProtocolRun[Any]] = {}  # partition -> who awaits its next stored checkpoint
 
     def start(self, run: ProtocolRun[Any]) -> None:
@@ -117,6 +118,20 @@ class ProtocolRuntime:
         if not run.over:
             handler = getattr(run.at(message.to), f"on_{message.kind}")
             handler(run.protocol.context(self, run, message.to), message)
+
+    def when_passed(self, operator: int, time_ns: int, told: Callable[[], None]) -> None:
+        """Call a latency after the frontier of an operator has passed a time, which is not before now."""
+        self.state.clock.process(self._asks(operator, time_ns, told))
+
+    def _asks(self, operator: int, time_ns: int, told: Callable[[], None]) -> Process:
+        yield self.state.clock.sleep(time_ns)
+        token = self.state.new_token()
+        self._frontiers[token] = told
+        self.state.plane.passed(operator, time_ns, token)
+
+    def passed(self, token: int) -> None:
+        """Tell who waits for a frontier, after a latency."""
+        self._later(self._frontiers.pop(token))
 
     def announce(self, run: ProtocolRun[Any], partition: int) -> None:
         """Have the run told `stored` when the next checkpoint of the partition is."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 from models.records.tables import NEVER
@@ -103,6 +103,14 @@ class _Stored(NamedTuple):
     slot: int
 
 
+class Frontier(NamedTuple):
+    """A wish of control to be told when nothing born before an instant is at these operators any more."""
+
+    operators: frozenset[int]  # one, and all above it
+    time_ns: int
+    token: int
+
+
 class PlaneState:
     """Everything that lives in one replication: hosts, tasks, partitions, and tuples on their way between tasks.
 
@@ -133,7 +141,8 @@ class PlaneState:
         self._planned = 0  # how many are of the plan
         self._sendings = 0
         self._watched: frozenset[int] = frozenset()
-        self._told: list[tuple[TaskView, Message | None] | _Stored] = []  # None: the task is idle
+        self._told: list[tuple[TaskView, Message | None] | _Stored | Frontier] = []  # None: the task is idle
+        self._frontiers: list[Frontier] = []  # that control waits for, as they were asked for
         self._telling = False
         self.overtaking = -1  # newest token of barriers that overtake
         self.passing = False  # they are on their way
@@ -184,6 +193,7 @@ class PlaneState:
 
         Calls that these cause in turn are made after them: the listener never runs inside itself.
         """
+        self._note_passed()
         if self._telling:
             return
         self._telling = True
@@ -191,6 +201,9 @@ class PlaneState:
             told = self._told.pop(0)
             if isinstance(told, _Stored):
                 self.listener.stored(*told)
+                continue
+            if isinstance(told, Frontier):
+                self.listener.passed(told.token)
                 continue
             task, message = told
             if message is None:
@@ -205,7 +218,38 @@ class PlaneState:
                 if task.alive:
                     task.heard(message)
                     self.notice(task)
+                    self._note_passed()
         self._telling = False
+
+    def _note_passed(self) -> None:
+        """Note the frontiers that have passed their times."""
+        for one in [*self._frontiers]:
+            if self.is_passed(one.operators, one.time_ns):
+                self._frontiers.remove(one)
+                self._told.append(one)
+
+    def is_passed(self, operators: Collection[int], time_ns: int) -> bool:
+        """Return whether nothing born before that time is at one of these operators, or on its way to one.
+
+        The operators are one of the dataflow with all above it, sources included.
+        """
+        for source in self.sources:
+            since = source.waiting_since()
+            if source.partition.operator.index in operators and since is not None and since < time_ns:
+                return False
+        return all(visit.row.created_ns >= time_ns for visit in self._visits_at(operators))
+
+    def _visits_at(self, operators: Collection[int]) -> Iterator[Visit]:
+        """Yield the tuples on their way to tasks of these operators, at them, and held there."""
+        for visit, goal in self.wire.items():
+            if goal.operator.index in operators:
+                yield visit
+        for task in self.tasks:
+            if task.operator.index in operators:
+                yield from (item for item in task.items() if isinstance(item, Visit))
+        for partition in self._numbered:
+            if partition.operator.index in operators:
+                yield from partition.held
 
 
 _LAST = (1 << 24) - 1  # as a sender, control comes after all tasks
@@ -271,7 +315,9 @@ class Channels(PlaneState):
     def send_tuple(self, sender: Partition, receiver: Partition, row: Row) -> None:
         """Send a tuple; it takes a place at the task where the receiver is now."""
         origin = sender.task
-        task = receiver.placed.get(origin.index, receiver.task)
+        task = receiver.task
+        if row.created_ns >= receiver.placed_from_ns:
+            task = receiver.placed.get(origin.index, task)
         self.recorder.message(self.clock.now_ns(), "local" if origin.host is task.host else "data", 1, row.bytes)
         sender.sent_bytes += row.bytes if origin.host is not task.host else 0
         visit = Visit(row, receiver, origin, self.next_number(), replayed=False)

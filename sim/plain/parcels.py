@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from operator import index
 
+import numpy as np
+
 from models.records.tables import NEVER
-from sim.control.placing import check_moving, check_placement, check_taken, senders_to
+from sim.control.placing import check_frontier, check_moving, check_placement, check_taken, operators_above, senders_to
 from sim.data_plane import Parcel
-from sim.plain.channels import Channels
+from sim.plain.channels import Channels, Frontier
 from sim.plain.partition import Captured, Contents, Partition, Visit
 from sim.plain.task import Task
 
@@ -139,19 +141,23 @@ class Parcels(Channels):
 
     # -- key groups without a second instance
 
-    def place(self, operator: int, senders: Collection[int], owners: Sequence[int]) -> None:
-        """Send what these tasks emit for key group k of the operator to the task `owners[k]`."""
+    def place(
+        self, operator: int, senders: Collection[int], owners: Sequence[int] | np.ndarray, from_ns: int = 0
+    ) -> None:
+        """Send what these tasks emit for key group k of the operator, if born from then on, to `owners[k]`."""
         check_moving(self.plan)
-        operator, senders, owners = check_placement(self.cluster, operator, senders, owners)
-        placed = [*zip(self.partitions[operator], (self.tasks[task] for task in owners), strict=True)]
+        operator, senders, numbers = check_placement(self.cluster, operator, senders, owners)
+        from_ns = index(from_ns)
+        placed = [*zip(self.partitions[operator], (self.tasks[task] for task in numbers.tolist()), strict=True)]
         for partition, task in placed:
             if partition.taken and task is not partition.task:
                 raise ValueError(f"{partition.name} was taken, and is on its way to another task")
-            if task is not partition.task and partition.goal not in (None, task):
-                raise ValueError(f"{partition.name} has another next task")
+            known = (partition.goal, partition.placed_from_ns)
+            if task is not partition.task and partition.goal is not None and known != (task, from_ns):
+                raise ValueError(f"{partition.name} has another next task, or from another time on")
         for partition, task in placed:
             if senders and task is not partition.task:
-                partition.goal = task
+                partition.goal, partition.placed_from_ns = task, from_ns
             for sender in senders:
                 if task is partition.task:
                     partition.placed.pop(sender, None)  # the goal stays: something may be on its way there
@@ -174,8 +180,11 @@ class Parcels(Channels):
             if any(one.placed.get(sender) is not goal for sender in senders):
                 raise ValueError(f"not all tasks upstream send to the next task of {one.name}")
         self._check_served(taken)
+        from_ns = max(one.placed_from_ns for one in taken)
+        if from_ns and not self.is_passed(self._above(taken[0].operator.index), from_ns):
+            raise ValueError("not all that is older than the next task of a key group has been served")
         for one in taken:
-            one.task, one.goal, one.live, one.taken = goal, None, False, True
+            one.task, one.goal, one.live, one.taken, one.placed_from_ns = goal, None, False, True, 0
             one.placed.clear()  # a sender that is told nothing else sends to where it is
         made = self._new_parcel(Contents(taken=tuple(taken)))
         size = sum(one.state_bytes() + one.kept_bytes() for one in taken)
@@ -184,10 +193,19 @@ class Parcels(Channels):
     def _check_served(self, taken: Sequence[Partition]) -> None:
         """Raise ValueError if something for these partitions is on its way to their task, or is there."""
         task = self.tasks[taken[0].task.index]
-        lanes = (task.front, task.queue, task.serving, task.back, task.side)
-        here = [item for lane in lanes for item in lane] + [visit for visit, goal in self.wire.items() if goal is task]
+        here = [*task.items(), *(visit for visit, goal in self.wire.items() if goal is task)]
         if any(isinstance(item, Visit) and item.partition in taken for item in here):
             raise ValueError("not all that was sent to the task of a key group has been served")
+
+    def passed(self, operator: int, time_ns: int, token: int) -> None:
+        """Tell the listener when nothing born before that time is at the operator, or above it, any more."""
+        operator, time_ns = check_frontier(self.plan, self.clock.now_ns(), operator, time_ns)
+        self._frontiers.append(Frontier(self._above(operator), time_ns, index(token)))
+        self.tell()
+
+    def _above(self, operator: int) -> frozenset[int]:
+        """Return an operator, and all above it."""
+        return frozenset(operators_above(self.plan)[operator].nonzero()[0].tolist())
 
     def _put_taken(self, parcel: int, contents: Contents, task: int) -> None:
         """Make the key groups live, and let what waits for them go on."""

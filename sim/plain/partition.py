@@ -399,6 +399,7 @@ class Partition:
         self.taken = False  # out of its task, with its state: it is live nowhere
         self.goal: TaskView | None = None  # its next task, where tuples wait for it
         self.placed: dict[int, TaskView] = {}  # task that sends -> task that it sends to, where that is not `task`
+        self.placed_from_ns = 0  # what was born earlier goes to `task`
         self.muted = False
         self.group = self  # the partition that stands for all instances of the group
         self.owner = self  # of the group: the instance that owns it

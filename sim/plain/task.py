@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from sim.clock import SERVICE
 from sim.operator_plan import OperatorPlan
@@ -119,6 +119,11 @@ class Task:
     def ready(self) -> bool:
         """Return whether it can start a service."""
         return self.idle_threads > 0 and not self.stopped and not self.outbox
+
+    def items(self) -> Iterator[Visit | Work | Message | Watermark | Bundle]:
+        """Yield all that is at it: in service, in both lanes, and beside them."""
+        for lane in (self.serving, self.front, self.queue, self.back, self.side):
+            yield from lane
 
     def waiting(self) -> int:
         """Return the number of tuples in both lanes, and beside them."""

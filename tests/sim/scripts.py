@@ -23,6 +23,7 @@ PACES = (*VERBS, "speed", "speed")
 MOVES = ("instance", "route", "own", "copy", "adopt", "retire", "checkpoint", "trim")
 DATAFLOWS = ("kill", "start", "bring", "bring", "snapshot", "snapshot", "capture", "put", "put", "discard", "again")
 MOVES_ALONE = ("relocate", "relocate", "relocate", "place", "take")
+FRONTIERS = ("frontier", "shift", "shift")
 ACKS = ("prepare", "commit", "commit", "rollback", "expire", "oldest")
 
 
@@ -46,6 +47,7 @@ class Scripted(Control):
         self.moving: dict[int, tuple[int, ...]] = {}  # token of the barriers, or of the message: key groups
         self.goals: dict[int, int] = {}  # partition -> its next task
         self.taken: dict[int, Parcel] = {}  # by the token of the message that they travel as
+        self.shifting: dict[int, tuple[int, ...]] = {}  # token of the frontier: key groups
 
     def start(self) -> None:
         super().start()
@@ -60,6 +62,12 @@ class Scripted(Control):
         if token in self.moving:
             self._take(self.moving.pop(token), task)
         self._note("aligned", token, task)
+
+    def passed(self, token: int) -> None:
+        if token in self.shifting:
+            partitions = self.shifting.pop(token)
+            self._take(partitions, self.cluster.partition_task[partitions[0]])
+        self._note("passed", token, None)
 
     def _note(self, *what: Any) -> None:
         self.told.append((self.clock.now_ns(), *what))
@@ -134,6 +142,51 @@ class Scripted(Control):
             self._acks(verb, task)
         elif verb in MOVES_ALONE:
             self._relocation(verb)
+        elif verb == "frontier":
+            self._ask_for_frontier(draw.randrange(len(self.plan.operators)), max(0, now - draw.choice([0, 1, 50 * MS])))
+        elif verb == "shift":
+            self._shift()
+
+    def _ask_for_frontier(self, operator: int, time_ns: int) -> None:
+        self.sent += 1
+        try:
+            self.plane.passed(operator, time_ns, self.sent)
+        except ValueError:
+            self.told.append((self.clock.now_ns(), "refused", "passed"))
+
+    def _shift(self) -> None:
+        """Key groups of one task have their next task from a time on, and are taken when that has passed."""
+        draw, operators = self.draw, self.plan.operators
+        inner = [one.index for one in operators if not (one.is_source or one.is_sink)]
+        if not inner:
+            return
+        operator, at = draw.choice(inner), self.clock.now_ns() + draw.choice([0, 5 * MS, self._instant(50)])
+        first, end = self.plan.first_partition[operator : operator + 2]
+        owners = self.cluster.partition_task[first:end]
+        task = draw.choice(owners)
+        goal = draw.choice([one for one, its in enumerate(self.cluster.task_operator) if its == operator])
+        chosen = [first + k for k, owner in enumerate(owners) if owner == task and draw.random() < 0.6]
+        if not chosen or goal == task:
+            return
+        there = [goal if first + k in chosen else owner for k, owner in enumerate(owners)]
+        senders = [one for one in range(len(self.cluster.task_host)) if self._sends_to(one, operator)]
+        try:
+            self.plane.place(operator, senders, there, at)
+        except ValueError:
+            self.told.append((self.clock.now_ns(), "refused", "place from"))
+            return
+        self.goals.update(dict.fromkeys(chosen, goal))
+        self.clock.process(self._take_later(operator, at, tuple(chosen)))
+
+    def _take_later(self, operator: int, at: int, chosen: tuple[int, ...]) -> Process:
+        """Ask for the frontier at the time from which the key groups have their next task, or a little earlier."""
+        yield self.clock.sleep(at)
+        if self.draw.random() < 0.1:
+            self._take(chosen, self.cluster.partition_task[chosen[0]])  # most often too early
+        self.sent += 1
+        self.shifting[self.sent] = chosen
+        self.told.append((self.clock.now_ns(), "asked", self.sent))
+        self.plane.passed(operator, at, self.sent)
 
     def _relocation(self, verb: str) -> None:
         """One of the verbs for key groups that move without a second instance; what the plane refuses is noted."""

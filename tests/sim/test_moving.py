@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from lattices import lattice_job
-from scripts import MOVES_ALONE, VERBS, run_script, unchecked
+from scripts import FRONTIERS, MOVES_ALONE, VERBS, run_script, unchecked
 from small_jobs import random_job, with_fair_links, without_crashes
 from test_planes import METHODS, differences, noticed
 
@@ -50,6 +50,22 @@ def on_both(seed: int, seen: Counter[str] | None = None) -> list[str]:
         seen.update("a parcel" if isinstance(what, Parcel) else str(what) for _, what, *_ in told)
         seen["lost"] += int(plain.tables["ledger"]["lost"].sum()) + int(plain.tables["ledger"]["duplicated"].sum())
     return differences(plain, compiled) + ["told"] * (told != told_too)
+
+
+def with_frontiers(seed: int, seen: Counter[str], plane: PlaneFactory = CompiledPlane) -> list[str]:
+    """Differences between a plane and its specification where groups have their next task from a time on."""
+    raw, verbs = job(seed), (*FRONTIERS, *([], ["pause"], ["relocate", "hold", "unhold", "unpause"])[seed % 3])
+    (plain, told), (other, told_too) = (run_script(raw, one, seed, 60, verbs) for one in (PlainPlane, plane))
+    seen.update(str(what) for _, what, *_ in told if not isinstance(what, Parcel))
+    return differences(plain, other) + ["told"] * (told != told_too)
+
+
+def test_both_planes_tell_of_frontiers_at_the_same_instants() -> None:
+    seen = Counter[str]()
+    for seed in range(30):
+        assert with_frontiers(seed, seen) == [], seed
+    assert seen["passed"] > 200
+    assert seen["put"] > 40
 
 
 def test_both_planes_give_equal_rows() -> None:

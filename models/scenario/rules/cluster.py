@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 
 from models.errors import NO_VALUE, InputFault
-from models.scenario.events import HostFailure, Migrate, Rebalance, Rescale, WorkerFailure
+from models.scenario.events import HostFailure, Migrate, Rebalance, Reconfigure, Rescale, WorkerFailure
+from models.scenario.job import Operator
 from models.scenario.rules.dataflow import MOST_TASKS, broken_in, unknown_name, whole
 from models.scenario.scenario import Scenario
 from models.topology import layout
@@ -198,7 +199,7 @@ def _of_events(scenario: Scenario, names: _Names) -> Iterator[InputFault]:
         if isinstance(event, Rebalance):
             for index, group in enumerate(event.hosts):
                 yield from names.group((*here, "hosts", index), group)
-        if isinstance(event, (Migrate, Rescale)):
+        if isinstance(event, (Migrate, Rescale, Reconfigure)):
             fault = names.operator((*here, "operator"), event.operator)
             if fault:
                 yield fault
@@ -223,7 +224,9 @@ def _of_rebalances(scenario: Scenario) -> Iterator[InputFault]:
                 yield InputFault(path_text(("events", name, "hosts")), list(event.hosts), rule, hint)
 
 
-def _of_groups(scenario: Scenario, here: tuple[str, ...], event: Migrate | Rescale) -> Iterator[InputFault]:
+def _of_groups(
+    scenario: Scenario, here: tuple[str, ...], event: Migrate | Rescale | Reconfigure
+) -> Iterator[InputFault]:
     """Yield a missing partitioning by key, and key groups or tasks beyond the number of key groups."""
     operator = scenario.operators.get(event.operator)
     if operator is None:
@@ -236,3 +239,28 @@ def _of_groups(scenario: Scenario, here: tuple[str, ...], event: Migrate | Resca
     elif isinstance(event, Rescale) and event.parallelism > operator.groups:
         where = path_text((*here, "parallelism"))
         yield InputFault(where, event.parallelism, f"must be at most the {operator.groups} key groups")
+    elif isinstance(event, Reconfigure):
+        yield from _of_bins(operator, here, event)
+
+
+def _of_bins(operator: Operator, here: tuple[str, ...], event: Reconfigure) -> Iterator[InputFault]:
+    """Yield a size that is missing or of no use, and owners that are too few, too many or not there."""
+    where = path_text((*here, "size"))
+    if event.strategy == "batched" and event.size is None:
+        yield InputFault(where, NO_VALUE, "is how many key groups move in a step", 'write size, or strategy = "fluid"')
+    elif event.strategy != "batched" and event.size is not None:
+        rule = f"is of the strategy batched, and this one is {event.strategy}"
+        yield InputFault(where, event.size, rule, "remove it")
+    if event.owners and len(event.owners) != operator.groups:
+        rule = f"must have a task for each of the {operator.groups} key groups, and has {len(event.owners)}"
+        yield InputFault(path_text((*here, "owners")), len(event.owners), rule)
+    elif event.owners and max(event.owners) >= operator.parallelism:
+        k = next(k for k, task in enumerate(event.owners) if task >= operator.parallelism)
+        rule = f"must be one of the {operator.parallelism} tasks, which count from 0"
+        yield InputFault(path_text((*here, "owners", k)), event.owners[k], rule, "rescale gives an operator more tasks")
+    if event.owners and event.plan != "half":
+        rule = "says where key groups go, and so does owners"
+        yield InputFault(path_text((*here, "plan")), event.plan, rule, "write one of the two")
+    if operator.parallelism < 2:
+        rule = "has one task, and its key groups have nowhere to go"
+        yield InputFault(path_text((*here, "operator")), event.operator, rule, "give it a higher parallelism")

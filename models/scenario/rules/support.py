@@ -8,8 +8,16 @@ from __future__ import annotations
 
 from models import units
 from models.errors import NO_VALUE, InputFault
-from models.scenario.events import ADJUSTMENT, PROTOCOLS, WITHOUT_CHECKPOINTS, Migrate, Rebalance, Rescale
-from models.scenario.job import Operator
+from models.scenario.events import (
+    ADJUSTMENT,
+    PROTOCOLS,
+    WITHOUT_CHECKPOINTS,
+    Migrate,
+    Rebalance,
+    Reconfigure,
+    Rescale,
+)
+from models.scenario.job import Operator, WindowState
 from models.scenario.scenario import Scenario
 from models.topology import layout
 from models.validation_messages import path_text
@@ -51,6 +59,8 @@ def not_simulated(scenario: Scenario) -> list[InputFault]:
             found += _of_rescaling(scenario, name, event)
         if isinstance(event, Rebalance):
             found += _of_rebalance(scenario, name, event)
+        if isinstance(event, Reconfigure):
+            found += _of_reconfiguration(scenario, name, event)
     found += _of_waves(scenario)
     found = list(dict.fromkeys(found))  # several events have the same to say of the rest of the scenario
     return [InputFault(path, value, RULE, hint) for path, value, hint in found]
@@ -94,6 +104,34 @@ def _of_rebalance(scenario: Scenario, name: str, event: Rebalance) -> list[tuple
             where = path_text(("operators", operator, "threads"))
             found.append((where, described.threads, "beside a rebalance one thread is; take a higher parallelism"))
     return found
+
+
+def _of_reconfiguration(scenario: Scenario, name: str, event: Reconfigure) -> list[tuple[str, object, str]]:
+    """Return (path, value, hint) of a reconfiguration that is not simulated: its tuples have no ids, and no windows."""
+    here, tolerance = path_text(("events", name)), scenario.fault_tolerance
+    found = list[tuple[str, object, str]]()
+    if event.overlap != "none":
+        found.append((f"{here}.overlap", event.overlap, "none is: a state is written, sent and read as a whole"))
+    operator = scenario.operators.get(event.operator)
+    if operator is not None and operator.keyed and operator.kind != "aggregate":
+        hint = f"key groups of an aggregate are reconfigured, not of a {operator.kind}"
+        found.append((f"{here}.operator", event.operator, hint))
+    described = scenario.operators.values()
+    without = (
+        (scenario.may_fail, "where no host may fail"),
+        (tolerance.method != "none" or scenario.has_replicas, 'with fault_tolerance.method = "none"'),
+        (scenario.migrates or scenario.rebalances, "without other events, or a policy, that move state"),
+        (any(one.buffer is not None for one in described), "without bounded queues"),
+        (any(_has_event_time(one) for one in described), "without windows, joins and timers: event time stays behind"),
+    )
+    found += [(f"{here}.kind", event.kind, f"{hint} it is") for there, hint in without if there]
+    return found
+
+
+def _has_event_time(operator: Operator) -> bool:
+    """Return whether event time, or an own clock, matters at an operator."""
+    recent = isinstance(operator.state, WindowState)
+    return recent or operator.kind == "join" or operator.window is not None or operator.timer is not None
 
 
 def _of_waves(scenario: Scenario) -> list[tuple[str, object, str]]:

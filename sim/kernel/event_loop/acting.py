@@ -10,9 +10,9 @@ import numpy as np
 
 from sim.clock import Clock, Process
 from sim.data_plane import CONTROL, Listener, Mail, Timed
-from sim.kernel.event_loop import actions, checkpoints, in_flight, instances, pools, setup, timed_actions
+from sim.kernel.event_loop import actions, checkpoints, frontiers, in_flight, instances, pools, setup, timed_actions
 from sim.kernel.event_loop.codes import ACT, CALM, NONE
-from sim.kernel.event_loop.notices import TOLD_STORED
+from sim.kernel.event_loop.notices import TOLD_PASSED, TOLD_STORED
 from sim.kernel.event_loop.timed_actions import TIMED
 from sim.kernel.tools.pointer import State
 
@@ -48,20 +48,30 @@ class Actions(ABC):
 
     def _tell(self) -> None:
         """Tell what came up, one after the other; what comes up meanwhile is told after that."""
+        self._look()
         if self._telling or not self.state.told["count"]:
             return
         self._telling, k = True, 0
         while k < int(self.state.told["count"]):
             what = int(self.state.notices[k])
             k += 1
-            if what >= TOLD_STORED:
+            if what >= TOLD_PASSED:
+                self._listener.passed(int(self.state.frontiers["token"][what - TOLD_PASSED]))
+            elif what >= TOLD_STORED:
                 self._listener.stored(what % TOLD_STORED, what // TOLD_STORED - 1)
             elif what >= 0:
                 self._listener.idle(what)
             else:
                 self._tell_message(-1 - what)
         self.state.told["count"] = 0
+        if self.state.frontiers.size:
+            self.state.frontiers = self.state.frontiers[self.state.frontiers["over"] == 0]
         self._telling = False
+
+    def _look(self) -> None:
+        """Note frontiers that a verb, or what went on after a message, has made passed."""
+        if self.state.frontiers.size:
+            frontiers.look(self.state)
 
     def _tell_message(self, task: int) -> None:
         """The first message that the task has in hand; none if the task died meanwhile."""
@@ -76,6 +86,7 @@ class Actions(ABC):
         if self.state.tasks["alive"][task]:
             self._room(int(actions.burst(self.state, task)))
             actions.heard(self.state, task)
+            self._look()
 
     # -- pauses
 

@@ -123,11 +123,11 @@ def remote_departure(state: State, size: int) -> int:
 
 
 @inlined
-def _task_for(state: State, origin: int, receiver: int) -> int:
+def _task_for(state: State, origin: int, receiver: int, created: int) -> int:
     """Return the task to which another sends what is for a partition."""
     if state.extended and state.options.placed and state.tasks[origin].routing != NONE:
         placed = state.routing[state.tasks[origin].routing + receiver]
-        if placed != NONE:
+        if placed != NONE and created >= state.partitions[receiver].placed_from:
             return placed
     return state.partitions[receiver].task
 
@@ -136,7 +136,7 @@ def _task_for(state: State, origin: int, receiver: int) -> int:
 def send(state: State, sender: int, receiver: int, tuple_id: int, created: int, key: int, size: int, node: int) -> None:
     """Send a tuple to a partition: at once inside a host, over the link of the sender's host otherwise."""
     origin = state.partitions[sender].task
-    task = _task_for(state, origin, receiver)
+    task = _task_for(state, origin, receiver, created)
     host = state.tasks[origin].host
     if host == state.tasks[task].host:  # no link: it arrives now, after what has been set for now before
         arrival = state.clock.now
@@ -185,7 +185,7 @@ def send_over(
 ) -> None:
     """The same where links may be shared evenly: when the tuple arrives is known once it has left."""
     origin = state.partitions[sender].task
-    task = _task_for(state, origin, receiver)
+    task = _task_for(state, origin, receiver, created)
     host = state.tasks[origin].host
     if not state.hosts[host].fair or host == state.tasks[task].host:
         if shares_thread(state, origin, task):

@@ -241,6 +241,7 @@ PARTITION = in_lines(
         ("group", "i4"),  # record that stands for all instances of the group
         ("owner", "i4"),  # of the group: the instance that owns it
         ("goal", "i4"),  # next task of the group, where tuples wait for it, or NONE
+        ("placed_from", "i8"),  # tuples that were created earlier go to the task where it is
         ("taken", "u1"),  # the state is on its way to the task: it is live nowhere
         ("routes", "i4"),  # targets (`partition`) of outputs of a task (`origin`), as rules
         ("adopted_from", "i4"),  # the partition whose first so many applied tuples it began with, or NONE

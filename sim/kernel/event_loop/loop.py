@@ -66,6 +66,7 @@ from sim.kernel.event_loop.events import FAR, OWN, event_at, first_of, remove_fi
 from sim.kernel.event_loop.expiry import ack_comes, root_done
 from sim.kernel.event_loop.fair_links import depart, fair_room
 from sim.kernel.event_loop.free_lists import free_visit
+from sim.kernel.event_loop.frontiers import look
 from sim.kernel.event_loop.hash_tables import pairs_left, prefetch_position
 from sim.kernel.event_loop.outbox import give, has_room, is_free, leave_place, stop_waiting, wait_for_room
 from sim.kernel.event_loop.passages import RECORDING, handle_hurried, record
@@ -268,6 +269,8 @@ def advance(state: State, limit_time: int, limit_rank: int, limit_seq: int) -> i
             start_services(state, cores)
             if kind == END:
                 note_idle(state, rank - SERVICE)
+        if state.extended and state.frontiers.shape[0] > 0:
+            look(state)
         if state.told.count > 0:
             return TOLD
 
@@ -363,7 +366,8 @@ def room(state: State, need: int) -> bool:
     ):
         left = 0
     # A dispatch can drop all that waits; a second that is over makes up to seven rows of messages.
-    drops = min(state.dropped_rows.shape[0] - state.drops.rows, state.notices.shape[0]) - state.visits.shape[0]
+    notices = state.notices.shape[0] - state.frontiers.shape[0]
+    drops = min(state.dropped_rows.shape[0] - state.drops.rows, notices) - state.visits.shape[0]
     if state.extended and state.event_time.keeps_tuples:
         left = min(left, state.note_pool.left)
     if state.extended and state.options.fair and not fair_room(state, need):

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sim.control.placing import check_moving, check_placement, check_taken, senders_to
+from sim.control.placing import check_frontier, check_moving, check_placement, check_taken, senders_to
 from sim.data_plane import Parcel
-from sim.kernel.event_loop import placing
+from sim.kernel.event_loop import frontiers, placing
 from sim.kernel.event_loop.checkpoints import state_bytes
 from sim.kernel.event_loop.codes import NONE
+from sim.kernel.event_loop.frontiers import FRONTIER
 from sim.kernel.tools.pointer import State
 
 if TYPE_CHECKING:
+    from sim.clock import Clock
     from sim.control.cluster import Cluster, RunPlan
 
 
@@ -26,6 +28,7 @@ class Moving(ABC):
     state: State
     _plan: RunPlan
     _cluster: Cluster
+    _clock: Clock
 
     def __init__(self) -> None:
         """Nothing was taken yet."""
@@ -47,24 +50,27 @@ class Moving(ABC):
     def _number(self) -> int:
         """Return the number of a new parcel."""
 
-    def place(self, operator: int, senders: Collection[int], owners: Sequence[int]) -> None:
-        """Send what these tasks emit for key group k of the operator to the task `owners[k]`."""
+    def place(
+        self, operator: int, senders: Collection[int], owners: Sequence[int] | np.ndarray, from_ns: int = 0
+    ) -> None:
+        """Send what these tasks emit for key group k of the operator, if born from then on, to `owners[k]`."""
         check_moving(self._plan)
-        operator, senders, owners = check_placement(self._cluster, operator, senders, owners)
-        state, tasks = self.state, np.array(owners, np.int64)
+        operator, senders, tasks = check_placement(self._cluster, operator, senders, owners)
+        from_ns = index(from_ns)
+        state = self.state
         first = self._plan.first_partition[operator]
         u = state.partitions[first : first + tasks.size]
         if np.any((u["taken"] == 1) & (tasks != u["task"])):
             raise ValueError("a key group that was taken is on its way to another task")
-        if np.any((tasks != u["task"]) & (u["goal"] != NONE) & (tasks != u["goal"])):
-            raise ValueError("a key group has another next task")
+        if np.any((tasks != u["task"]) & (u["goal"] != NONE) & ((tasks != u["goal"]) | (u["placed_from"] != from_ns))):
+            raise ValueError("a key group has another next task, or from another time on")
         self._act()
         state.options["placed"] = 1
         for sender in sorted(senders):
             if state.tasks["routing"][sender] == NONE:
                 state.tasks["routing"][sender] = state.routing.size
                 state.routing = np.append(state.routing, np.full(len(state.partitions), NONE, np.int32))
-            placing.place(state, sender, first, tasks)
+            placing.place(state, sender, first, tasks, from_ns)
 
     def take(self, partitions: Sequence[int]) -> Parcel:
         """Take the states of these partitions out of their task."""
@@ -84,6 +90,9 @@ class Moving(ABC):
         marked[numbers] = True
         if not placing.is_served(state, task, marked):
             raise ValueError("not all that was sent to the task of a key group has been served")
+        operator, from_ns = int(u["operator"][0]), int(u["placed_from"].max())
+        if from_ns and not self._is_passed(operator, from_ns):
+            raise ValueError("not all that is older than the next task of a key group has been served")
         self._act()
         placing.take(state, numbers)
         number = self._number()
@@ -91,6 +100,20 @@ class Moving(ABC):
         kept = int(u["kept_rows"].sum()) * int(state.operators["bytes"][u["operator"][0]])
         size = kept + sum(int(state_bytes(state, partition)) for partition in partitions)
         return Parcel(number, 0, size, tuple(partitions))
+
+    def passed(self, operator: int, time_ns: int, token: int) -> None:
+        """Tell the listener when nothing born before that time is at the operator, or above it, any more."""
+        operator, time_ns = check_frontier(self._plan, self._clock.now_ns(), operator, time_ns)
+        self._act()
+        made = np.zeros(1, FRONTIER)
+        made["operator"], made["time"], made["token"] = operator, time_ns, index(token)
+        self.state.frontiers = np.append(self.state.frontiers, made)
+        self._room(2)
+        self._tell()
+
+    def _is_passed(self, operator: int, time_ns: int) -> bool:
+        held_up = frontiers.is_held_up(self.state, operator, time_ns)
+        return not held_up and not frontiers.before(self.state, operator, time_ns)
 
     def _put_taken(self, parcel: int, task: int) -> None:
         """Make the key groups that were taken live at their next task."""

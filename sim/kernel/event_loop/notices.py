@@ -8,8 +8,9 @@ from sim.kernel.tools.cache import inlined
 from sim.kernel.tools.pointer import State
 
 # A notice is a task that is idle, -1 - a task that has a message in hand, or (this times 1 + a slot) and a partition
-# whose checkpoint in that slot is stored.
+# whose checkpoint in that slot is stored, or the last one and a place among the frontiers that control waits for.
 TOLD_STORED = 1 << 32
+TOLD_PASSED = 1 << 60
 
 TOLD = np.dtype([("count", "i8")])  # notices that wait
 

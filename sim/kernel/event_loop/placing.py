@@ -16,8 +16,8 @@ from sim.kernel.tools.pointer import State
 
 
 @kernel
-def place(state: State, sender: int, first: int, owners: np.ndarray) -> None:
-    """Send outputs of a task for the partitions from `first` on to these tasks (n,)."""
+def place(state: State, sender: int, first: int, owners: np.ndarray, from_ns: int) -> None:
+    """Send outputs of a task for the partitions from `first` on to these tasks (n,), if created from that time on."""
     row = state.tasks[sender].routing
     for k in range(owners.shape[0]):
         u, task = state.partitions[first + k], owners[k]
@@ -26,6 +26,7 @@ def place(state: State, sender: int, first: int, owners: np.ndarray) -> None:
         else:
             state.routing[row + first + k] = task
             u.goal = task
+            u.placed_from = from_ns
 
 
 @kernel
@@ -63,6 +64,7 @@ def take(state: State, partitions: np.ndarray) -> None:
         u = state.partitions[partitions[k]]
         u.task = u.goal
         u.goal = NONE
+        u.placed_from = 0
         u.taken = 1
         u.live = 0
     # Also tasks that nobody has told anything, as those that start only now, send to where a partition is.

@@ -11,6 +11,7 @@ from models.units import to_ns
 from sim.arrival_stream import ArrivalStream
 from sim.clock import Clock
 from sim.control.cluster import Cluster, RunPlan
+from sim.control.placing import operators_above
 from sim.data_plane import NO_HOST, REMOTE, Key, Listener
 from sim.kernel.event_loop import (
     channels,
@@ -33,6 +34,7 @@ from sim.kernel.event_loop.acting import Actions, Moves
 from sim.kernel.event_loop.answers import Answers
 from sim.kernel.event_loop.codes import ASKED, GROW, LIMIT, NONE, REFILL, ROUND, SLICED, TRIMMING, WORKED
 from sim.kernel.event_loop.entities import CHECKPOINT, MESSAGE_ROW
+from sim.kernel.event_loop.frontiers import FRONTIER
 from sim.kernel.event_loop.parcels import Parcels
 from sim.kernel.event_loop.rules import RULE
 from sim.kernel.event_loop.state import LoopState
@@ -116,6 +118,8 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Answers):
             rules=np.zeros(0, RULE),
             timed=np.zeros(0, TIMED),
             routing=np.zeros(0, np.int32),
+            frontiers=np.zeros(0, FRONTIER),
+            above=operators_above(plan).ravel(),
             pending=setup.pending_records(sources.shape[0]),
             **pools.empty(),
             **rows.arrays(self._kept, operators.shape[0]),

@@ -318,8 +318,9 @@ def _more_rows(state: State, need: int) -> None:
     visits, dropped, told = state.visits.shape[0], int(state.drops["rows"]), int(state.told["count"])
     if dropped + visits > state.dropped_rows.shape[0]:
         state.dropped_rows = longer(state.dropped_rows, dropped + visits, dropped)
-    if told + visits > state.notices.shape[0]:
-        state.notices = longer(state.notices, told + visits, told)
+    notices = told + visits + state.frontiers.shape[0]
+    if notices > state.notices.shape[0]:
+        state.notices = longer(state.notices, notices, told)
 
 
 def with_checkpoints(state: State, many: int) -> None:

@@ -31,6 +31,7 @@ from sim.kernel.event_loop.entities import (
 from sim.kernel.event_loop.events import CLOCK, EVENT, OWN_EVENT, QUEUE
 from sim.kernel.event_loop.fair_links import FAIR_LINKS, LANE, PARCEL
 from sim.kernel.event_loop.free_lists import CONFIRMATION, POOL, TRANSFER
+from sim.kernel.event_loop.frontiers import FRONTIER
 from sim.kernel.event_loop.hash_tables import KEY, PAIR, POSITION, TABLES
 from sim.kernel.event_loop.heard import CHANNEL, HEARING, SPEAKER, VOICE
 from sim.kernel.event_loop.loop import REQUESTS, ROOM
@@ -116,6 +117,8 @@ ROOMS = (
     Room("verbs", {"cluster": CLUSTER}, {"hosts": HOST}),
     Room("instances", arrays={"partitions": PARTITION}),
     Room("placing", arrays={"routing": _i4}),  # by partition, for each task that was told where groups are
+    # That control waits for; and by operator, by operator: whether the second is the first or above it.
+    Room("frontiers", arrays={"frontiers": FRONTIER, "above": np.dtype("u1")}),
     Room("sharing", arrays={"services": SERVICE_SHARE}),
     Room(
         "fair_links",

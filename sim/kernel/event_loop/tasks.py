@@ -34,6 +34,7 @@ from sim.kernel.event_loop.codes import (
 )
 from sim.kernel.event_loop.events import next_serial, push_own
 from sim.kernel.event_loop.free_lists import free_visit
+from sim.kernel.event_loop.frontiers import note_applied
 from sim.kernel.event_loop.hash_tables import position, prefetch_key, touch_key
 from sim.kernel.event_loop.notices import notify
 from sim.kernel.event_loop.outbox import leave_place
@@ -125,6 +126,8 @@ def apply_effect(state: State, visit: int, task: int) -> None:
     u = state.partitions[partition]
     op = state.operators[u.operator]
     record_visit(state, u.operator, task, e.arrival, e.start, state.clock.now)
+    if state.extended and state.frontiers.shape[0] > 0:
+        note_applied(state, u.operator, e.created)
     if state.extended and u.measured:
         measure(state, visit)
     if op.state_model == PER_KEY:

@@ -8,6 +8,7 @@ from sim.kernel.event_loop.actions import burst, mute, pause, send_message, unal
 from sim.kernel.event_loop.codes import ACT, CHORE, COME, NONE, UNPAUSE
 from sim.kernel.event_loop.events import next_control_number, push
 from sim.kernel.event_loop.free_lists import new_visit
+from sim.kernel.event_loop.frontiers import look
 from sim.kernel.event_loop.tasks import dispatch, put_in_front, ticket
 from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
@@ -82,6 +83,8 @@ def act(state: State, action: int) -> bool:
             unalign(state, r.of[0])
         elif r.verb == _MUTE:
             mute(state, r.of[0], r.of[1])
+        if state.frontiers.shape[0] > 0:
+            look(state)
         if state.told.count > 0:
             state.actions.pending = NONE if r.last else action + 1
             return False

@@ -76,6 +76,7 @@ class LoopAtRest:
             ("channels wait behind a barrier", (tasks["barriers"] != NONE) | (tasks["back_head"] != NONE)),
             ("control wants to know when tasks are idle", tasks["watched"] == 1),
             ("key groups have next tasks", partitions["goal"] != NONE),
+            ("control waits for frontiers", loop.frontiers["over"] == 0),
             ("partitions are muted, timed or announced", partitions[["muted", "measured", "announced"]]),
             ("messages or actions are on their way", ~np.isin(self.events["kind"], _KNOWN_EVENTS)),
             ("the pace of a host has changed", np.array([loop.options["paced"]])),

@@ -20,6 +20,7 @@ SHORT = {
     "backlog": ONCE,
     "backpressure": ["duration=100 s", *ONCE],
     "best-rebalance": MOVED,
+    "bin-migration": ["duration=11 s", "workload.events.rate=300 /s", *ONCE],
     "crash-recovery": ONCE,
     "elastic-line": ["duration=30 s", "warmup=5 s", "events.crash.at=20 s", "workload.events.rate=200 /s", *ONCE],
     "elastic-sentiment": ["duration=8 s", "warmup=1 s", "workload.messages.rate=300 /s", *ONCE],

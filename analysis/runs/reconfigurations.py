@@ -1,0 +1,58 @@
+"""Reconfigurations of operators from their rows: how long each took, and the latency of what was born meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from analysis.runs.run_summary import Reconfiguration
+from analysis.statistics import quantiles, seconds
+from models.records.tables import NEVER, RunRecords
+
+
+def reconfigurations(records: Sequence[RunRecords]) -> tuple[Reconfiguration, ...]:
+    """Return the reconfigurations of all replications, in the order in which they began.
+
+    Latencies are None where single tuples are not recorded, or none was born meanwhile.
+    """
+    found = []
+    for one in records:
+        table = one.tables["reconfigurations"]
+        for number in np.unique(table["number"]).tolist():
+            found.append(_reconfiguration(one, number))
+    return tuple(found)
+
+
+def _reconfiguration(one: RunRecords, number: int) -> Reconfiguration:
+    table = one.tables["reconfigurations"]
+    own = {name: column[table["number"] == number] for name, column in table.items()}
+    done = own["installed_ns"] != NEVER
+    from_ns, whole = int(own["from_ns"][0]), bool(done.all())
+    until_ns = int(own["installed_ns"][-1]) if whole else one.duration_ns
+    latencies = _latencies(one, from_ns, until_ns)
+    lengths = (own["installed_ns"] - own["from_ns"])[done]
+    return Reconfiguration(
+        replication=one.replication,
+        operator=one.operators[int(own["operator"][0])],
+        strategy=str(own["strategy"][0]),
+        requested_s=seconds(int(own["requested_ns"][0])),
+        begun_s=seconds(from_ns),
+        steps=done.size,
+        groups=int(own["groups"].sum()),
+        bytes=int(own["bytes"].sum()),
+        duration_s=seconds(until_ns - from_ns) if whole else None,
+        longest_step_s=seconds(int(lengths.max())) if lengths.size else None,
+        latency_max_s=seconds(int(latencies.max())) if latencies.size else None,
+        latency_p99_s=seconds(quantiles(latencies, [0.99])[0]) if latencies.size else None,
+    )
+
+
+def _latencies(one: RunRecords, from_ns: int, until_ns: int) -> np.ndarray:
+    """Return the latencies [ns] of the tuples that were born between two instants; empty without rows of tuples."""
+    if one.detail == "histograms":
+        return np.zeros(0, np.int64)
+    table = one.tables["deliveries"]
+    born = (table["created_ns"] >= from_ns) & (table["created_ns"] < until_ns)
+    found: np.ndarray = (table["delivered_ns"] - table["created_ns"])[born]
+    return found

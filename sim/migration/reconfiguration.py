@@ -1,0 +1,299 @@
+"""The plan of an operator whose key groups change their tasks in steps, and the verbs of `protocols/megaphone.py`."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from models.planning.reconfiguration import moves_of, steps_of
+from models.records.decisions import Action, Verdict
+from models.records.tables import NEVER
+from models.scenario.events import Reconfigure
+from models.units import to_ns
+from sim.clock import Process
+from sim.control.placing import senders_to
+from sim.control.run_state import RunState
+from sim.data_plane import Parcel
+from sim.migration.coordinator import RunCoordinator
+from sim.migration.protocol import WHOLE, Context, Message, Plan, PlanKind, Protocol, ProtocolRun, Request, Territory
+
+_NS = 1_000_000_000
+
+
+class Reconfigured(Enum):
+    """The fact of a reconfiguration."""
+
+    INSTALLED = "installed"  # all key groups are live at their new tasks
+
+
+@dataclass(frozen=True)
+class Carry:
+    """The key groups that go from one task to another in one step: their states travel together."""
+
+    partitions: tuple[int, ...]
+    source: int
+    target: int
+
+
+@dataclass(frozen=True)
+class Reconfiguration(Plan):
+    """Key groups of an operator go from task to task in steps, of which one begins when that before is over.
+
+    `members` are all tasks of the operator, `senders` those that send to it.
+    """
+
+    operator: int
+    steps: tuple[tuple[Carry, ...], ...]
+    members: tuple[int, ...]
+    senders: tuple[int, ...]
+    scope: Literal["operator", "bin"]
+    gap_ns: int
+
+    @property
+    def tasks(self) -> tuple[int, ...]:
+        """Return all tasks that are asked for something."""
+        return *self.members, *self.senders
+
+    @property
+    def territory(self) -> Territory:
+        """Return the operator."""
+        return ((self.operator, WHOLE),)
+
+    def concerned(self, step: int) -> tuple[int, ...]:
+        """Return the tasks that hear when the time of a step has passed."""
+        if self.scope == "operator":
+            return self.members
+        return tuple(sorted({carry.source for carry in self.steps[step]}))
+
+
+class ReconfigurationProtocol(Protocol[Reconfiguration]):
+    """A protocol that moves key groups of one operator in steps."""
+
+    complete: ClassVar[frozenset[Enum]] = frozenset(Reconfigured)
+
+    @abstractmethod
+    def start(self, ctx: ReconfigurationContext) -> None:
+        """Begin, at the coordinator."""
+
+
+@dataclass
+class StepTimes:
+    """What happened in a step: instants [ns], NEVER where one did not come, and bytes of states."""
+
+    from_ns: int = NEVER
+    passed_ns: int = NEVER
+    installed_ns: int = NEVER
+    bytes: int = 0
+
+
+@dataclass
+class ReconfigurationRun(ProtocolRun[Reconfiguration]):
+    """One reconfiguration; `times` has an entry for each step.
+
+    `owners` (n_groups,) are the tasks of the key groups when the step that has begun is over: what configures it.
+    """
+
+    strategy: str = ""
+    owners: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    times: list[StepTimes] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class ReconfigurationRequest(Request):
+    """An event of the scenario wants key groups to change their tasks."""
+
+    event: str
+    operator: int
+
+
+class ReconfigurationContext(Context):
+    """The verbs of one task in a reconfiguration."""
+
+    _run: ReconfigurationRun
+
+    def begin(self, step: int) -> int:
+        """Return the time from which the new tasks have the key groups of a step [ns], and note it.
+
+        It is after what control sends now has come: so who sends knows of it before anything is born that it is for.
+        """
+        run, first = self._run, self._state.plan.first_partition[self._run.plan.operator]
+        run.owners = np.array(self._cluster.partition_task[first : first + run.owners.size])
+        for carry in run.plan.steps[step]:
+            run.owners[np.array(carry.partitions) - first] = carry.target
+        from_ns = self._state.clock.now_ns() + self._state.plan.latency_ns + 1
+        run.times[step].from_ns = from_ns
+        return from_ns
+
+    def when_passed(self, step: int, from_ns: int, kind: str) -> None:
+        """Send a message to the tasks concerned, a latency after the operator has nothing older any more."""
+        run, runtime, clock = self._run, self._runtime, self._state.clock
+
+        def told() -> None:
+            run.times[step].passed_ns = clock.now_ns() - self._state.plan.latency_ns
+            for task in run.plan.concerned(step):
+                runtime.deliver(Message(run.number, kind, self.me, task, step))
+
+        runtime.when_passed(run.plan.operator, from_ns, told)
+
+    def broadcast(self, tasks: Iterable[int], kind: str, note: object) -> None:
+        """Send a message to each of these tasks that takes the latency alone, as all that is said of frontiers."""
+        for task in tasks:
+            self._runtime.tell(Message(self._run.number, kind, self.me, task, note))
+
+    def place(self, from_ns: int) -> None:
+        """Send what is born from that time on for the key groups of the step to their new tasks."""
+        self._plane.place(self._run.plan.operator, (self.me,), self._run.owners, from_ns)
+
+    def give(self, step: int, kind: str) -> None:
+        """Take the states of the key groups that leave out of the task, write each parcel, and send it with a message.
+
+        A task is one thread: it writes one parcel after the other, and serves nothing meanwhile.
+        """
+        rate = self._operator.serialise_bytes_per_s
+        for carry in self._run.plan.steps[step]:
+            if carry.source == self.me:
+                parcel = self._plane.take(carry.partitions)
+                for partition in carry.partitions:
+                    self._cluster.set_live(partition, False)
+                self._run.times[step].bytes += parcel.bytes
+                message = Message(self._run.number, kind, self.me, carry.target, step, (parcel,))
+                self._occupy(rate, parcel.bytes, partial(self._runtime.send, message, turn=False))
+
+    def read(self, parcel: Parcel, kind: str, note: object) -> None:
+        """Read the states of a parcel, and send itself a message when that is done."""
+        message = Message(self._run.number, kind, self.me, self.me, note, (parcel,))
+        rate = self._operator.deserialise_bytes_per_s
+        self._occupy(rate, parcel.bytes, lambda: self._runtime.deliver(message))
+
+    def install(self, parcel: Parcel, step: int) -> None:
+        """Let the key groups in a parcel be live at this task, which processes what has waited for them."""
+        for partition in parcel.partitions:
+            self._cluster.partition_task[partition] = self.me
+            self._cluster.set_live(partition, True)
+        self._plane.put(parcel.number, self.me)
+        self._run.times[step].installed_ns = self._state.clock.now_ns()
+
+    @property
+    def _operator(self) -> Any:
+        return self._state.plan.operators[self._run.plan.operator].description
+
+    def _occupy(self, bytes_per_s: float | None, size: int, then: Callable[[], None]) -> None:
+        """Occupy the task for as long as so many bytes take at a speed; then go on."""
+        if bytes_per_s is None or not size or self._operator.service is None:
+            then()
+        else:
+            self._state.work(self.me, max(1, round(size * _NS / bytes_per_s)), then)
+
+
+class Reconfigurations(PlanKind[ReconfigurationRequest]):
+    """Begins the reconfigurations of a scenario, one after the other where they meet. Nobody fails meanwhile."""
+
+    def __init__(self, state: RunState, coordinator: RunCoordinator, protocol: type[ReconfigurationProtocol]) -> None:
+        self.state, self.coordinator, self.protocol = state, coordinator, protocol
+        self.runs: list[ReconfigurationRun] = []
+
+    def start(self) -> None:
+        """Start the events of the scenario."""
+        for name, event in self.state.plan.scenario.events.items():
+            if isinstance(event, Reconfigure):
+                self.state.clock.process(self._event(name, event))
+
+    def _event(self, name: str, event: Reconfigure) -> Process:
+        yield self.state.clock.sleep(to_ns(event.at_s))
+        operator = next(one.index for one in self.state.plan.operators if one.name == event.operator)
+        territory, now = ((operator, WHOLE),), self.state.clock.now_ns()
+        request = ReconfigurationRequest(territory, "megaphone", now, "event", name, operator)
+        self.coordinator.request(self, request)
+        if any(waiting is request for _, waiting in self.coordinator.waiting):
+            subject = f"the reconfiguration of {event.operator} ({name})"
+            self.state.decide(Action.POSTPONE, subject, "one that meets it is not over")
+
+    def waits(self, request: ReconfigurationRequest) -> bool:
+        """Return False: nobody is ever down."""
+        return False
+
+    def begin(self, request: ReconfigurationRequest) -> ReconfigurationRun | None:
+        """Return the run, with its steps."""
+        cluster, plan = self.state.cluster, self.state.plan
+        event, name = plan.scenario.events[request.event], plan.operators[request.operator].name
+        assert isinstance(event, Reconfigure)
+        moves = moves_of(plan.scenario, request.event)
+        if not moves:
+            why = "each key group is at the task where it is to be"
+            self.state.decide(Action.RECONFIGURE, name, why, verdict=Verdict.REFUSED)
+            return None
+        members = tuple(task for task, its in enumerate(cluster.task_operator) if its == request.operator)
+        first = plan.first_partition[request.operator]
+        assert all(cluster.partition_task[first + one.key_group] == members[one.source] for one in moves)
+        steps = steps_of(moves, event, plan.inputs.steps.get(request.event, ()))
+        made = Reconfiguration(
+            operator=request.operator,
+            steps=tuple(
+                _carries([(first + one.key_group, members[one.source], members[one.target]) for one in step])
+                for step in steps
+            ),
+            members=members,
+            senders=tuple(sorted(senders_to(cluster, request.operator))),
+            scope=event.scope,
+            gap_ns=to_ns(event.gap_s),
+        )
+        reason = f"{len(moves)} key groups change their task, {event.strategy}, in {len(steps)} steps"
+        self.state.decide(Action.RECONFIGURE, name, reason)
+        run = ReconfigurationRun(
+            request.protocol,
+            self.protocol,
+            made,
+            self,
+            request.requested_ns,
+            strategy=event.strategy,
+            owners=np.zeros(plan.operators[request.operator].description.groups, np.int64),
+            times=[StepTimes() for _ in steps],
+        )
+        self.runs.append(run)
+        return run
+
+    def ended(self, run: ReconfigurationRun) -> None:
+        """Nothing is left to do."""
+
+    def can_be_cancelled(self, run: ReconfigurationRun) -> bool:
+        """Return False: no host fails in such a run."""
+        return False
+
+    def cancelled(self, run: ReconfigurationRun) -> None:
+        """Raise AssertionError: it cannot be."""
+        raise AssertionError("a reconfiguration is not cancelled")
+
+    def rows(self) -> Iterator[tuple[object, ...]]:
+        """Yield the rows of the table `reconfigurations`."""
+        for number, run in enumerate(self.runs):
+            for step, (carries, one) in enumerate(zip(run.plan.steps, run.times, strict=True)):
+                groups = sum(len(carry.partitions) for carry in carries)
+                # The last state of a step that has not ended may be still to come.
+                whole = run.completed_ns is not None or (step + 1 < len(run.times) and run.times[step + 1].from_ns > 0)
+                installed = one.installed_ns if whole else NEVER
+                yield (
+                    number,
+                    run.plan.operator,
+                    run.strategy,
+                    run.requested_ns,
+                    step,
+                    one.from_ns,
+                    one.passed_ns,
+                    installed,
+                    groups,
+                    one.bytes,
+                )
+
+
+def _carries(moves: Sequence[tuple[int, int, int]]) -> tuple[Carry, ...]:
+    """Return the moves (partition, source, target) of a step by pair of tasks, in order of their first partition."""
+    pairs: dict[tuple[int, int], list[int]] = {}
+    for partition, source, target in moves:
+        pairs.setdefault((source, target), []).append(partition)
+    return tuple(Carry(tuple(partitions), *pair) for pair, partitions in pairs.items())

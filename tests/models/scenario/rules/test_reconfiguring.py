@@ -1,0 +1,120 @@
+"""Events `reconfigure`: each thing that is wrong with one is said once, with path, value, rule and hint."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from models.errors import InputError, InputFault
+from models.scenario.reading import scenario_from
+from models.scenario.rules import faults, not_simulated
+
+MOVE = {"kind": "reconfigure", "at": "10 s", "operator": "count", "strategy": "fluid"}
+SERVICE = {"distribution": "exponential", "mean": "1 ms"}
+RAW: dict[str, Any] = {
+    "duration": "1 min",
+    "workload": {"words": {"rate": "100 /s"}},
+    "operators": {
+        "words": {"kind": "source"},
+        "clean": {"kind": "map", "inputs": {"words": "shuffle"}, "parallelism": 2, "service": SERVICE},
+        "count": {
+            "kind": "aggregate",
+            "inputs": {"clean": "key"},
+            "parallelism": 2,
+            "key_groups": 4,
+            "service": SERVICE,
+        },
+        "out": {"kind": "sink", "inputs": {"count": "shuffle"}},
+    },
+    "hosts": {"worker": {"count": 3}},
+    "fault_tolerance": {"method": "none"},
+    "events": {"move": MOVE},
+}
+
+
+def changed(changes: dict[str, object]) -> dict[str, Any]:
+    """RAW with values at paths (with / between keys); None takes a key away."""
+    raw = copy.deepcopy(RAW)
+    for path, value in changes.items():
+        here = raw
+        *above, last = path.split("/")
+        for step in above:
+            here = here.setdefault(step, {})
+        if value is None:
+            del here[last]
+        else:
+            here[last] = copy.deepcopy(value)
+    return raw
+
+
+def test_the_scenario_without_a_change_can_run() -> None:
+    scenario = scenario_from(RAW)
+    assert faults(scenario) == []
+    assert not_simulated(scenario) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "path", "words"),
+    [
+        ({"events/move/operator": "sum"}, "events.move.operator", "count"),
+        ({"events/move/operator": "clean"}, "events.move.operator", "no input partitioned by key"),
+        ({"events/move/strategy": "batched"}, "events.move.size", "how many key groups move in a step"),
+        ({"events/move/size": 3}, "events.move.size", "is of the strategy batched"),
+        ({"events/move/owners": [0, 1, 0]}, "events.move.owners", "each of the 4 key groups, and has 3"),
+        ({"events/move/owners": [0, 1, 0, 2]}, "events.move.owners[3]", "one of the 2 tasks"),
+        ({"events/move/owners": [0, 1, 1, 1], "events/move/plan": "back"}, "events.move.plan", "so does owners"),
+        ({"operators/count/parallelism": 1}, "events.move.operator", "have nowhere to go"),
+        ({"events/move/at": "1 min"}, "events.move.at", "before the end of the run"),
+    ],
+)
+def test_what_is_wrong_is_said(changes: dict[str, object], path: str, words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        scenario_from(changed(changes))
+    (fault,) = caught.value.faults
+    assert fault.path == path
+    assert words in f"{fault.rule} {fault.hint}"
+
+
+@pytest.mark.parametrize(
+    ("changes", "path", "words"),
+    [
+        ({"events/move/strategy": "some"}, "events.move.strategy", "all-at-once"),
+        ({"events/move/size": 0, "events/move/strategy": "batched"}, "events.move.size", "1"),
+        ({"events/move/owners": [0, 1, 0, -1]}, "events.move.owners[3]", "0"),
+        ({"events/move/gap": "-1 s"}, "events.move.gap", "negative"),
+    ],
+)
+def test_values_have_ranges(changes: dict[str, object], path: str, words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        scenario_from(changed(changes))
+    assert caught.value.faults[0].path == path
+    assert words in caught.value.faults[0].rule
+
+
+CRASH = {"kind": "host-failure", "at": "5 s", "host": "worker-1"}
+WINDOW = {"kind": "tumbling", "size": "1 s"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "path", "words"),
+    [
+        ({"events/move/overlap": "pipelined"}, "events.move.overlap", "as a whole"),
+        ({"events/crash": CRASH}, "events.move.kind", "where no host may fail"),
+        ({"fault_tolerance": {"method": "checkpoint"}}, "events.move.kind", 'method = "none"'),
+        ({"fault_tolerance": {"method": "upstream-backup"}}, "events.move.kind", 'method = "none"'),
+        ({"operators/out/buffer": 10}, "events.move.kind", "without bounded queues"),
+        ({"operators/clean/timer": {"every": "1 s"}}, "events.move.kind", "without windows, joins and timers"),
+    ],
+)
+def test_what_is_not_simulated_beside_it_is_refused_by_name(changes: dict[str, object], path: str, words: str) -> None:
+    found: list[InputFault] = not_simulated(scenario_from(changed(changes)))
+    assert [fault.path for fault in found] == [path]
+    assert words in found[0].hint
+
+
+def test_events_that_move_key_groups_otherwise_are_refused_beside_it() -> None:
+    other = {"kind": "rescale", "at": "20 s", "operator": "count", "parallelism": 3}
+    found = not_simulated(scenario_from(changed({"events/more": other})))
+    assert any("without other events" in fault.hint for fault in found if fault.path == "events.move.kind")

@@ -1,0 +1,429 @@
+"""Key groups that move in steps by `megaphone`: what must hold in each run, equal planes, and rules that are broken.
+
+Oracle: what is applied where, as the plain plane does it, against the configuration at the time of each tuple; rows of
+the compiled plane against those of the plain one; times against closed forms. No tolerance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import pytest
+from test_planes import differences
+
+from models.records.tables import NEVER, RunRecords
+from models.scenario.inputs import RunInputs
+from models.scenario.reading import scenario_from
+from models.scenario.scenario import Scenario
+from models.units import to_ns
+from scenarios.planning.reconfiguration import optimised_steps
+from sim.control.assembly import Control, PlaneFactory
+from sim.control.cluster import RunPlan
+from sim.engine import records
+from sim.kernel.event_loop.plane import CompiledPlane
+from sim.migration.protocol import Context, Message
+from sim.migration.protocols.megaphone import Megaphone
+from sim.migration.reconfiguration import Reconfiguration, ReconfigurationContext, StepTimes
+from sim.plain.parcels import Parcels
+from sim.plain.partition import Row, Visit
+from sim.plain.plane import PlainPlane
+from sim.plain.task import Task
+
+MS = 1_000_000
+STRATEGIES: list[dict[str, Any]] = [
+    {"strategy": "all-at-once"},
+    {"strategy": "fluid"},
+    {"strategy": "batched", "size": 3},
+    {"strategy": "optimised"},
+]
+
+
+def job(seed: int) -> dict[str, Any]:
+    """A random job with an operator that is reconfigured once or more, a map before it or not."""
+    draw = Random(f"megaphone {seed}")
+    tasks = draw.choice([2, 3, 4])
+    groups = tasks * draw.choice([1, 2, 4])
+    service = {"distribution": draw.choice(["exponential", "deterministic"])}
+    service["mean" if service["distribution"] == "exponential" else "value"] = draw.choice(["1 ms", "3 ms"])
+    raw: dict[str, Any] = {
+        "duration": "2.5 s",
+        "seed": seed,
+        "workload": {
+            "src": {
+                "rate": f"{draw.choice([60, 200])} /s",
+                "arrivals": draw.choice(["poisson", "deterministic"]),
+                "keys": {"distribution": "uniform", "count": 40},
+                "tuple": "200 B",
+            }
+        },
+        "operators": {
+            "src": {"kind": "source", "parallelism": draw.choice([1, 2])},
+            "op": {
+                "kind": "aggregate",
+                "inputs": {"src": "key"},
+                "parallelism": tasks,
+                "key_groups": groups,
+                "service": service,
+                "state": draw.choice([{"model": "fixed", "bytes": "20 kB"}, {"model": "per-key", "bytes": "5 kB"}]),
+            },
+            "out": {"kind": "sink", "inputs": {"op": "shuffle"}},
+        },
+        "hosts": {"h": {"count": draw.choice([2, 4])}},
+        "network": {"latency": draw.choice(["0 s", "1 ms", "5 ms"])},
+        "fault_tolerance": {"method": "none"},
+        "events": {},
+    }
+    if draw.random() < 0.5:  # what is older may be on its way when who sends to the operator hears
+        slow = {"distribution": "exponential", "mean": draw.choice(["2 ms", "4 ms"])}
+        raw["operators"]["map"] = {"kind": "map", "inputs": {"src": "shuffle"}, "parallelism": 2, "service": slow}
+        raw["operators"]["op"]["inputs"] = {"map": "key"}
+    if draw.random() < 0.7:
+        raw["hosts"]["h"]["network"] = draw.choice(["1 MB/s", "10 MB/s"])
+        if draw.random() < 0.3:
+            raw["network"]["sharing"] = "fair"
+    if draw.random() < 0.4:
+        raw["hosts"]["h"] |= {"cores": 2, "cpu": draw.choice(["shared", "processor-sharing"])}
+    if draw.random() < 0.7:
+        raw["operators"]["op"] |= {"serialise": "2 MB/s", "deserialise": "4 MB/s"}
+    for k in range(draw.choice([1, 1, 2])):
+        event = {"kind": "reconfigure", "at": f"{draw.choice([100, 200, 201])} ms", "operator": "op"}
+        event |= draw.choice(STRATEGIES) | {"scope": draw.choice(["operator", "bin"])}
+        event["gap"] = draw.choice(["0 s", "0 s", "7 ms"])
+        if draw.random() < 0.5:
+            event["owners"] = [draw.randrange(tasks) for _ in range(groups)]
+        elif k:
+            event["plan"] = "back"
+        raw["events"][f"move{k}"] = event
+    return raw
+
+
+def made(raw: dict[str, Any], plane: PlaneFactory = PlainPlane) -> Control:
+    """The run of a job, before its start."""
+    scenario = scenario_from(raw)
+    return Control(RunPlan.of(scenario, RunInputs(steps=optimised_steps(scenario)), 0), plane)
+
+
+def rows_of(raw: dict[str, Any], plane: PlaneFactory) -> RunRecords:
+    control = made(raw, plane)
+    control.start()
+    until = to_ns(control.plan.scenario.duration_s)
+    control.run(until)
+    return records(control, until)
+
+
+@dataclass
+class Applied:
+    """A tuple that was applied: when, by which key group at which task, when its service began."""
+
+    at_ns: int
+    start_ns: int
+    partition: int
+    task: int
+    row: Row
+
+
+@dataclass
+class Watched:
+    """A run on the plain plane, with all that the reconfigured operator has applied."""
+
+    control: Control
+    applied: list[Applied] = field(default_factory=list)
+
+    @property
+    def plans(self) -> Iterator[tuple[Reconfiguration, list[StepTimes]]]:
+        for run in self.control.reconfigurations.runs:
+            yield run.plan, run.times
+
+    def configuration(self, partition: int, time_ns: int) -> int:
+        """The task that has a key group at a time, by the steps that have begun."""
+        task = self.control.plan.scenario.operators["op"].task_of(self.control.cluster.partition_index[partition])
+        first = next(t for t, o in enumerate(self.control.cluster.task_operator) if o == self.operator)
+        task += first
+        for plan, times in self.plans:
+            for carries, one in zip(plan.steps, times, strict=True):
+                if one.from_ns != NEVER and one.from_ns <= time_ns:
+                    task = next((carry.target for carry in carries if partition in carry.partitions), task)
+        return task
+
+    @property
+    def operator(self) -> int:
+        return next(one.index for one in self.control.plan.operators if one.name == "op")
+
+
+def watched(raw: dict[str, Any], patch: pytest.MonkeyPatch) -> Watched:
+    """The run of a job on the plain plane."""
+    found = Watched(made(raw))
+    right = Task._complete
+
+    def complete(self: Task, visit: Visit, now: int) -> None:
+        if self.operator.name == "op":
+            found.applied.append(Applied(now, visit.start_ns, visit.partition.number, self.index, visit.row))
+        right(self, visit, now)
+
+    with patch.context() as inner:
+        inner.setattr(Task, "_complete", complete)
+        found.control.start()
+        found.control.run(to_ns(found.control.plan.scenario.duration_s))
+    return found
+
+
+def faults(run: Watched) -> list[str]:
+    """All that a run of the protocol must not do, in words; empty if it is right."""
+    found = []
+    ids = [one.row.id for one in run.applied]
+    if len({*ids}) < len(ids):
+        found.append("a tuple is applied twice")
+    # Migration: each update of a key at a time is done by the task that the configuration has for both.
+    if any(one.task != run.configuration(one.partition, one.row.created_ns) for one in run.applied):
+        found.append("a tuple is applied elsewhere than at the configuration of its time")
+    for plan, times in run.plans:
+        for k in range(len(plan.steps)):
+            found += _of_step(run, plan, times, k)
+    if any(one.completed_ns is None for one in run.control.reconfigurations.runs):
+        found.append("it never ends")
+    return found + _disorder(run)
+
+
+def _of_step(run: Watched, plan: Reconfiguration, times: list[StepTimes], k: int) -> Iterator[str]:
+    scenario, heard = run.control.plan.scenario, run.control.plan.latency_ns
+    step = times[k]
+    if NEVER in (step.passed_ns, step.installed_ns):
+        return
+    if any(one.at_ns > step.passed_ns for one in run.applied if one.row.created_ns < step.from_ns):
+        yield "something older is applied after the time of a step has passed"
+    for carry in plan.steps[k]:
+        # A state is written, sent and read; nothing is applied before.
+        least = step.passed_ns + heard + _least_ns(scenario, len(carry.partitions))
+        new = [one for one in run.applied if one.partition in carry.partitions and one.row.created_ns >= step.from_ns]
+        if any(one.at_ns < least for one in new):
+            yield "a tuple is applied before the state of its key group has come"
+    # A service in progress goes on when its task hears that it has to hold what it has.
+    begin, end = step.passed_ns + heard, step.installed_ns
+    if plan.scope == "operator" and any(begin < one.start_ns < end for one in run.applied):
+        yield "the service of a tuple begins while a step is in flight"
+    if k and times[k - 1].installed_ns >= step.from_ns:
+        yield "a step begins before the one before is over"
+
+
+def _least_ns(scenario: Scenario, groups: int) -> int:
+    """The least time that the states of key groups of a fixed size take from one host to another, or on one."""
+    operator = scenario.operators["op"]
+    size = groups * 20_000 if operator.state is not None and operator.state.model == "fixed" else 0
+    rates = (operator.serialise_bytes_per_s, operator.deserialise_bytes_per_s)
+    return sum(int(size * 1e9 / rate) for rate in rates if rate)
+
+
+def _disorder(run: Watched) -> list[str]:
+    """Tuples of a key come in the order of their times if one source task sends them over one channel."""
+    operators = run.control.plan.scenario.operators
+    if operators["src"].parallelism > 1 or "map" in operators:
+        return []
+    newest: dict[int, int] = {}
+    for one in run.applied:
+        if one.row.created_ns < newest.get(one.row.key, 0):
+            return ["tuples of a key are applied in another order than that of their times"]
+        newest[one.row.key] = one.row.created_ns
+    return []
+
+
+def test_each_tuple_is_applied_once_at_the_configuration_of_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps, lost = 0, 0
+    for seed in range(24):
+        run = watched(job(seed), monkeypatch)
+        assert faults(run) == [], seed
+        steps += sum(len(plan.steps) for plan, _ in run.plans)
+        ledger = records(run.control, to_ns(2.5)).tables["ledger"]
+        lost += int(ledger["lost"].sum() + ledger["duplicated"].sum())
+    assert steps > 60
+    assert lost == 0
+
+
+def test_both_planes_give_equal_rows() -> None:
+    for seed in range(16):
+        plain, compiled = (rows_of(job(seed), plane) for plane in (PlainPlane, CompiledPlane))
+        assert differences(plain, compiled) == [], seed
+        assert plain.tables["reconfigurations"]["installed_ns"].min() > 0
+
+
+# -- times
+
+
+def idle_job(event: dict[str, Any], tasks: int = 4, groups: int = 32) -> dict[str, Any]:
+    """A job in which nothing happens but the moves: 0.1 s apart from any tuple, each task on a host of its own."""
+    fixed = {"distribution": "deterministic", "value": "1 us"}
+    return {
+        "duration": "20 s",
+        "workload": {"src": {"rate": "0.1 /s", "keys": {"distribution": "uniform", "count": 4}}},
+        "operators": {
+            "src": {"kind": "source"},
+            "op": {
+                "kind": "aggregate",
+                "inputs": {"src": "key"},
+                "parallelism": tasks,
+                "key_groups": groups,
+                "service": fixed,
+                "state": {"model": "fixed", "bytes": "100 kB"},
+                "serialise": "50 MB/s",
+                "deserialise": "20 MB/s",
+            },
+            "out": {"kind": "sink", "inputs": {"op": "shuffle"}},
+        },
+        "hosts": {"front": {}, "h": {"count": tasks, "network": "10 MB/s"}},
+        "placement": {"operators": {"src": "front", "op": "h", "out": "front"}},
+        "network": {"latency": "1 ms"},
+        "fault_tolerance": {"method": "none"},
+        "events": {"move": {"kind": "reconfigure", "at": "1 s", "operator": "op", "scope": "operator"} | event},
+    }
+
+
+@pytest.mark.parametrize(
+    ("event", "steps", "groups"),
+    [
+        ({"strategy": "all-at-once"}, 1, 4),  # of each pair in a step
+        ({"strategy": "fluid"}, 8, 1),
+        ({"strategy": "batched", "size": 4}, 2, 2),
+        ({"strategy": "optimised"}, 4, 1),
+        ({"strategy": "optimised", "gap": "3 ms"}, 4, 1),
+    ],
+)
+def test_a_step_takes_as_long_as_its_states_are_written_sent_and_read(
+    event: dict[str, Any], steps: int, groups: int
+) -> None:
+    """s = b (1/sigma + 1/beta + 1/iota), and a latency until the tasks hear that it may begin, and one of the link.
+
+    Then one until the coordinator hears of its end, and one, and 1 ns, until the next configuration holds.
+    """
+    table = rows_of(idle_job(event), PlainPlane).tables["reconfigurations"]
+    moved, phi = groups * 100_000, MS
+    s = moved * (1_000_000_000 // 50_000_000 + 1_000_000_000 // 10_000_000 + 1_000_000_000 // 20_000_000)
+    assert table["from_ns"][0] == 1_000_000_000 + phi + 1
+    assert (table["passed_ns"] == table["from_ns"]).all()
+    assert (table["installed_ns"] - table["from_ns"] == s + 2 * phi).all()
+    gap = 3 * MS if "gap" in event else 0
+    assert (table["from_ns"][1:] - table["installed_ns"][:-1] == 2 * phi + 1 + gap).all()
+    assert len(table["step"]) == steps
+    assert table["groups"].sum() == 8
+    assert table["bytes"].sum() == 800_000
+
+
+# -- rules that are broken
+
+Break = Callable[[pytest.MonkeyPatch], None]
+
+
+def begin_before_the_frontier(patch: pytest.MonkeyPatch) -> None:
+    """A step begins at its time, whatever is still on its way; and the plane lets it."""
+    patch.setattr(Parcels, "_check_served", lambda *_: None)
+    patch.setattr(Parcels, "is_passed", lambda *_: True)
+    begin_early(patch)
+
+
+def begin_early(patch: pytest.MonkeyPatch) -> None:
+    def when_passed(self: ReconfigurationContext, step: int, from_ns: int, kind: str) -> None:
+        run, runtime = self._run, self._runtime
+        run.times[step].passed_ns = from_ns
+        for task in run.plan.concerned(step):
+            runtime.timer(Message(run.number, kind, self.me, task, step), from_ns - self._state.clock.now_ns())
+
+    patch.setattr(ReconfigurationContext, "when_passed", when_passed)
+
+
+def route_by_the_newest_configuration(patch: pytest.MonkeyPatch) -> None:
+    """A sender looks at what it was told last, not at the time of the record."""
+    right = Parcels.place
+    patch.setattr(Parcels, "place", lambda self, operator, senders, owners, _: right(self, operator, senders, owners))
+
+
+def install_before_the_state_comes(patch: pytest.MonkeyPatch) -> None:
+    """The key groups go on at their new tasks as soon as the old ones have given them away."""
+    right = Megaphone.on_passed
+
+    def on_passed(self: Megaphone, ctx: ReconfigurationContext, message: Message) -> None:
+        given = []
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(ctx._runtime, "send", lambda message, turn: given.append(message))
+            inner.setattr(ReconfigurationContext, "_occupy", lambda _self, _rate, _size, then: then())
+            right(self, ctx, message)
+            for one in given:
+                target = ReconfigurationContext(ctx._runtime, ctx._run, one.to)
+                ctx._run.at(one.to).on_read(target, one._replace(note=(one.note, one.sender)))  # type: ignore[attr-defined]
+
+    patch.setattr(Megaphone, "on_passed", on_passed)
+
+
+def begin_before_the_last_is_installed(patch: pytest.MonkeyPatch) -> None:
+    """The first of the states of a step that is there lets the next step begin."""
+    right = Megaphone.last_of
+
+    def last_of(self: Megaphone, wave: Any, sender: int, expected: Any) -> bool:
+        if wave[0] == "stepped" and not self.answered(wave):
+            right(self, wave, sender, expected)
+            return True
+        return right(self, wave, sender, expected) and wave[0] != "stepped"
+
+    patch.setattr(Megaphone, "last_of", last_of)
+
+
+def apply_on_arrival(patch: pytest.MonkeyPatch) -> None:
+    """The tasks of the operator go on with the key groups that do not move."""
+    patch.setattr(Context, "hold", lambda *_: None)
+
+
+def forget_a_sender(patch: pytest.MonkeyPatch) -> None:
+    """A task upstream does not hear of the configuration."""
+    right = Megaphone.on_configure
+
+    def on_configure(self: Megaphone, ctx: ReconfigurationContext, message: Message) -> None:
+        if ctx.me != self.plan.senders[-1]:
+            right(self, ctx, message)
+
+    patch.setattr(Megaphone, "on_configure", on_configure)
+
+
+def release_behind_the_data(patch: pytest.MonkeyPatch) -> None:
+    """Tasks hear over the links that a step is over; who hears it after the end of the run holds for ever."""
+
+    def broadcast(self: ReconfigurationContext, tasks: Any, kind: str, note: object) -> None:
+        self.send_each(((task, note) for task in tasks), kind)
+
+    patch.setattr(ReconfigurationContext, "broadcast", broadcast)
+
+
+CAUGHT: dict[Break, str] = {
+    begin_before_the_frontier: "passed",
+    route_by_the_newest_configuration: "never ends",  # a record waits where its time has not come
+    install_before_the_state_comes: "before the state",
+    begin_before_the_last_is_installed: "on its way to another task",
+    apply_on_arrival: "in flight",
+    forget_a_sender: "refused",
+    release_behind_the_data: "never ends",
+}
+
+
+@pytest.mark.parametrize("broken", CAUGHT, ids=lambda one: one.__name__)
+def test_what_is_broken_is_noticed(broken: Break, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken(monkeypatch)
+    seen: list[str] = []
+    for seed in range(24):
+        try:
+            seen += faults(watched(job(seed), monkeypatch))
+        except (ValueError, AssertionError) as error:
+            seen.append(f"refused: {error}")
+        if any(CAUGHT[broken] in one for one in seen):
+            return
+    raise AssertionError(f"nothing of it was noticed: {seen}")
+
+
+def test_the_plane_refuses_a_state_before_the_frontier(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more guard against the same broken protocol: `take` looks at what is on its way."""
+    begin_early(monkeypatch)
+    words = []
+    for seed in range(24):
+        try:
+            watched(job(seed), monkeypatch)
+        except ValueError as error:
+            words.append(str(error))
+    assert any("older than the next task" in one for one in words)
