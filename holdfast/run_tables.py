@@ -211,16 +211,17 @@ def recovery_means_said(summary: RunSummary) -> Iterator[Table | str]:
     There is nothing to say of one replication without an engine. Recoveries that did not end are named.
     """
     several = len(summary.replications) > 1
-    for given, planned, names in (
-        (summary.recovery_means, False, ("recovery", "recoveries")),
-        (summary.rescaling_means, True, ("rescaling", "rescalings")),
+    for given, kind, names in (
+        (summary.recovery_means, "failure", ("recovery", "recoveries")),
+        (summary.rescaling_means, "rescaling", ("rescaling", "rescalings")),
+        (summary.restart_means, "restart", ("restart", "restarts")),
     ):
         if not given or not (several or summary.engine):
             continue
-        yield recovery_means_table(given, summary.engine, planned=planned).brief
+        yield recovery_means_table(given, summary.engine, kind).brief
         if several:
             total = next(one for one in given if one.phase == "total")
-            lost = sum(one.total_s is None for one in summary.recoveries if one.planned == planned)
+            lost = sum(one.total_s is None for one in summary.recoveries if one.kind == kind)
             left = f"; {display.count(lost, *names)} did not end" if lost else ""
             said = mean_with_interval(Mean(total.mean_s, total.ci95))
             yield f"{names[1].capitalize()} take {said} on average{left}."

@@ -117,7 +117,7 @@ def _around_caption(one: Recovery) -> str:
 
 
 def _what(one: Recovery) -> str:
-    return "rescaling" if one.planned else "failure"
+    return one.kind
 
 
 def lines(

@@ -32,6 +32,7 @@ from analysis.report.sections import (
     topology_section,
 )
 from analysis.runs.migration_kinds import classified
+from analysis.runs.recovery_summary import PLANNED, RecoveryMean
 from analysis.runs.run_summary import RunSummary
 from models import display
 from models.records.tables import RunRecords
@@ -40,6 +41,8 @@ from models.scenario.events import (
     ADJUSTMENT,
     Death,
     DriverFailure,
+    HostJoin,
+    HostRestart,
     Migrate,
     Rebalance,
     Reconfigure,
@@ -61,6 +64,7 @@ def engine_assumptions(scenario: Scenario) -> tuple[str, ...]:
     """
     served, alone = list(scenario.operators.values()), "Tuples are served first come first served and"
     kinds, tolerance = {group.cpu for group in scenario.hosts.values()}, scenario.fault_tolerance
+    warms_up = tolerance.changelogs is not None and tolerance.changelogs.warmups > 0
     # Each assumption with the condition under which it matters: a page names no model that the run does not use.
     found = [
         (kinds == {"dedicated"}, f"{alone} without interruption."),
@@ -139,7 +143,12 @@ def engine_assumptions(scenario: Scenario) -> tuple[str, ...]:
         (
             scenario.may_fail and tolerance.divides_groups and not tolerance.replicates_all,
             "Key groups of a dead host are divided among the live hosts, the one with the fewest key groups and tasks "
-            "first; nothing moves back afterwards.",
+            f"first{'' if warms_up else '; nothing moves back afterwards'}.",
+        ),
+        (
+            warms_up,
+            "A host that joins, or is back as another member, gets key groups of others once it lacks little of their "
+            "state; until then they stay where they are.",
         ),
         (
             scenario.may_fail
@@ -255,13 +264,18 @@ def run_sections(
             recoveries=recoveries,
             host_order=hosts,
         ),
-        recovery_section(recoveries, summary.recovery_means, summary.engine, summary.rescaling_means),
+        recovery_section(recoveries, summary.recovery_means, summary.engine, _planned(summary)),
         guarantee_section(tolerance.guarantee if tolerance.method != "none" else "none", summary.guarantee),
         targets_section(summary.targets),
         operators_section(summary.operators),
         decisions_section(decisions),
         cost_section(values.cost(scenario, summary, len(records)), values.hosts_used(first), recoveries),
     ]
+
+
+def _planned(summary: RunSummary) -> dict[str, Sequence[RecoveryMean]]:
+    """Return the means of what has ended tasks on purpose, by kind."""
+    return {"rescaling": summary.rescaling_means, "restart": summary.restart_means}
 
 
 def question(scenario: Scenario) -> str:
@@ -286,6 +300,11 @@ def question(scenario: Scenario) -> str:
     if not crashes and strategies:
         return f"How long do tuples wait while key groups move in steps, {', '.join(strategies)}?"
     protocols = dict.fromkeys(event.protocol for event in scenario.events.values() if isinstance(event, Rebalance))
+    stops = [event for event in scenario.events.values() if isinstance(event, HostRestart)]
+    if not crashes and stops:
+        return "How long are tasks away whose hosts stop on purpose, and what is that made of?"
+    if not crashes and any(isinstance(event, HostJoin) for event in scenario.events.values()):
+        return "When do key groups move to a host that joins, and what does it cost?"
     if not crashes and protocols:
         return f"How long is a dataflow away that is moved as a whole by {', '.join(protocols)}, and what is lost?"
     if not crashes:
@@ -378,8 +397,8 @@ def _headline(summary: RunSummary) -> tuple[Fact, ...]:
     if summary.visible is not None:
         facts.append(Fact("99 % of tuples visible within", _seconds(summary.visible.latency_s.p99)))
     # The slowest that ended; if none did, the page says so in place of a number.
-    for what, planned in (("failure", False), ("rescaling", True)):
-        found = [one.total_s for one in summary.recoveries if one.planned == planned]
+    for what in ("failure", *PLANNED.values()):
+        found = [one.total_s for one in summary.recoveries if one.kind == what]
         totals = [total for total in found if total is not None]
         if totals:
             facts.append(Fact(f"{what} to caught up", _seconds(max(totals))))

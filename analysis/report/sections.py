@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from analysis.report import ccdf, designs, event_marks, figures, lines, tables, text
 from analysis.report.content import (
@@ -215,14 +216,14 @@ def recovery_section(
     recoveries: Sequence[Recovery],
     means: Sequence[RecoveryMean] = (),
     engine: EngineUsed | None = None,
-    planned: Sequence[RecoveryMean] = (),
+    planned: Mapping[str, Sequence[RecoveryMean]] = MappingProxyType({}),
 ) -> Section | None:
-    """Return the phases of each recovery, and their means, `planned` ones of rescalings; None without any."""
+    """Return the phases of each recovery, and means, those of what was `planned` by its kind; None without any."""
     if not recoveries:
         return None
     drawn, listed = figures.phases(recoveries), recoveries_table(recoveries)
     averages = tuple(
-        recovery_means_table(given, engine, planned=given is planned) for given in (means, planned) if given
+        recovery_means_table(given, engine, kind) for kind, given in {"failure": means, **planned}.items() if given
     )
     of_job = any(one.cause == "checkpoints" for one in recoveries)
     words = "Where the job failed no host died: more checkpoints expired in a row than are tolerated." if of_job else ""

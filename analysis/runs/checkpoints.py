@@ -27,6 +27,7 @@ from analysis.runs.checkpoint_summary import (
     OperatorCheckpoints,
     UploadDelay,
 )
+from analysis.runs.recovery_summary import PLANNED
 from analysis.runs.timelines import Series
 from analysis.statistics import NS_PER_S, seconds
 from models.records.tables import NEVER, THE_JOB, RunRecords
@@ -249,7 +250,8 @@ def _ages_ns(scenario: Scenario, one: RunRecords) -> list[int]:
     for host, failed in zip(failures["host"].tolist(), failures["failed_ns"].tolist(), strict=True):
         if host != THE_JOB:
             died.setdefault(host, []).append(failed)
-    stops = {*failures["failed_ns"][failures["cause"] == "rescale"].tolist()}
+    on_purpose = np.isin(failures["cause"], [*PLANNED])
+    stops = {*zip(failures["host"][on_purpose].tolist(), failures["failed_ns"][on_purpose].tolist(), strict=True)}
     columns = (recovered[name].tolist() for name in ("operator", "key_group", "host", "failed_ns", "detected_ns"))
     ages = []
     tolerance = scenario.fault_tolerance
@@ -257,7 +259,7 @@ def _ages_ns(scenario: Scenario, one: RunRecords) -> list[int]:
         described = scenario.operators[one.operators[operator]]
         goes_back = tolerance.rolls_back or tolerance.batches is not None
         outside = goes_back and described.kind in ("source", "sink")  # goes on from what it was told last
-        planned = host == THE_JOB and failed in stops
+        planned = (host, failed) in stops
         if planned or outside or (tolerance.trims_by_acks and not tolerance.saves(described)):
             continue  # without a state there is nothing to be old
         known = [save for save in by_partition.get((operator, group), ()) if save[0] <= detected]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 from analysis.documents import to_document
-from analysis.runs.recovery_summary import PHASES, Outages, Recovery, Replicas
+from analysis.runs.recovery_summary import PHASES, PLANNED, Outages, Recovery, Replicas
 from analysis.runs.run_summary import (
     Elasticity,
     EngineMilestone,
@@ -19,6 +19,7 @@ from analysis.runs.run_summary import (
 )
 from analysis.runs.summary import summarise
 from models import display
+from models.scenario.events import HostRestart
 from models.scenario.scenario import Scenario
 
 Metrics = dict[str, float | None]
@@ -34,23 +35,26 @@ def metrics_of(summary: RunSummary) -> Metrics:
 
     Numbers keep the path that they have in the document. Of recoveries and migrations there are the number (`count`),
     of each length mean and greatest, and how many did not end (`unfinished`). Where the scenario names an engine its
-    instants, from the failure on, are lengths too. Jobs that were stopped to be rescaled are no recoveries: they have
-    the same names under `rescalings`. Of rebalances the same, where there are any,
-    and the sums of their counts of tuples; of reconfigurations the same, and the bytes of states; of targets how many
-    were missed.
+    instants, from the failure on, are lengths too. What has ended tasks on purpose is no recovery: rescalings of a job,
+    restarts of hosts and handovers to a new one have the same names under `rescalings`, `restarts` and `handovers`. Of
+    rebalances the same, where there are any, and the sums of their counts of tuples; of reconfigurations the same, and
+    the bytes of states; of targets how many were missed.
     """
     # Without the lists of entries, whose length differs between runs: these come as counts, means and maxima.
-    listed = replace(summary, recoveries=(), recovery_means=(), rescaling_means=(), migrations=(), rebalances=())
-    listed = replace(listed, reconfigurations=())
+    listed = replace(summary, recoveries=(), recovery_means=(), rescaling_means=(), restart_means=())
+    listed = replace(listed, migrations=(), rebalances=(), reconfigurations=())
     found = dict(_numbers(to_document(listed), ""))
-    engine, planned = summary.engine, [one for one in summary.recoveries if one.planned]
+    engine = summary.engine
     failures = [one for one in summary.recoveries if not one.planned]
     phases = [*PHASES, "total", "first_output", *(["first_visible"] if summary.visible is not None else [])]
     if any(one.last_replay_s is not None for one in failures):
         phases.append("last_replay")
     found |= _of_recoveries("recoveries", failures, phases, () if engine is None else engine.milestones)
-    if planned:
-        found |= _of_recoveries("rescalings", planned, phases, () if engine is None else engine.rescaling_milestones)
+    for kind in PLANNED.values():
+        planned = [one for one in summary.recoveries if one.kind == kind]
+        if planned:
+            ends = () if engine is None else engine.rescaling_milestones
+            found |= _of_recoveries(f"{kind}s", planned, phases, ends)
     pauses, completions = ([getattr(one, name) for one in summary.migrations] for name in ("pause_s", "completion_s"))
     found |= _of_entries("migrations", {"pause_s": pauses, "completion_s": completions}, "completion_s")
     found |= _of_rebalances(summary.rebalances)
@@ -72,12 +76,24 @@ def possible_metrics(scenario: Scenario) -> list[str]:
         elasticity=_of_zeros(Elasticity),
         maintenance=replace(_of_zeros(Maintenance), rounds=()),
         replicas=replace(_of_zeros(Replicas), each=()),
-        recoveries=(_of_zeros(Recovery), *([replace(_of_zeros(Recovery), cause="rescale")] * scenario.rescales_job)),
+        recoveries=tuple(replace(_of_zeros(Recovery), cause=cause) for cause in _causes(scenario)),
         migrations=(_of_zeros(Migration),),
         rebalances=(_of_zeros(Rebalance),),
         reconfigurations=(_of_zeros(Reconfiguration),),
     )
     return list(metrics_of(happened))
+
+
+def _causes(scenario: Scenario) -> Iterator[str]:
+    """Yield a cause of each kind of recovery that can be in a run."""
+    yield "crash"
+    if scenario.rescales_job:
+        yield "rescale"
+    if any(isinstance(event, HostRestart) for event in scenario.events.values()):
+        yield "stop"
+    changelogs = scenario.fault_tolerance.changelogs
+    if changelogs is not None and changelogs.warmups:
+        yield "rebalance"
 
 
 def _of_zeros(kind: type[T]) -> T:

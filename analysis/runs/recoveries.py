@@ -32,7 +32,8 @@ def recoveries(
     sum. A phase that ended for some key groups only has not ended. A host that had nothing on it is recovered when its
     failure is detected. `key_groups` counts what was lost with the host. `cause` is crash, or suspicion where the host
     lived and was fenced; checkpoints where the job failed, in place of a host; rescale where the job was stopped to get
-    other tasks: then detect_s is the time until all of them have ended, with the savepoint. `visible` says when each
+    other tasks: then detect_s is the time until all of them have ended, with the savepoint; stop where the host was
+    stopped on purpose, and rebalance where it has handed key groups over to one that has come. `visible` says when each
     delivery of a replication was visible, where sinks commit at checkpoints; `acker` when roots fail, where there is
     one.
     """
@@ -41,16 +42,16 @@ def recoveries(
 
 
 def recovery_means(
-    scenario: Scenario, found: Sequence[Recovery], replications: Sequence[int], *, planned: bool = False
+    scenario: Scenario, found: Sequence[Recovery], replications: Sequence[int], kind: str = "failure"
 ) -> tuple[RecoveryMean, ...]:
     """Return the means of the phases of the recoveries that ended, of their total, and of the first output.
 
-    Without any there are none. The phases sum to the total. `planned`: of rescalings, else of failures. A failure with
-    which nothing was lost has no recovery: it is of a host that was empty, as while a job is down.
+    Without any there are none. The phases sum to the total. `kind`: those that are meant (`Recovery.kind`). A failure
+    with which nothing was lost has no recovery: it is of a host that was empty, as while a job is down.
     """
-    ended = [one for one in found if one.total_s is not None and one.key_groups and one.planned == planned]
+    ended = [one for one in found if one.total_s is not None and one.key_groups and one.kind == kind]
     engine = scenario.engine
-    milestones = () if engine is None else engine.rescaling_milestones if planned else engine.milestones
+    milestones = () if engine is None else engine.milestones if kind == "failure" else engine.rescaling_milestones
     words = {one.phase: one.word for one in milestones}
 
     def mean(phase: str) -> RecoveryMean:
@@ -62,7 +63,7 @@ def recovery_means(
         return RecoveryMean(phase, found.mean, found.ci95, sum(map(len, runs)), words.get(phase))
 
     outputs = ("first_output", "first_visible") if commits(scenario) else ("first_output",)
-    replayed = () if scenario.fault_tolerance.acking is None or planned else ("last_replay",)
+    replayed = () if scenario.fault_tolerance.acking is None or kind != "failure" else ("last_replay",)
     return tuple(mean(phase) for phase in (*PHASES, "total", *outputs, *replayed)) if ended else ()
 
 

@@ -7,12 +7,20 @@ from dataclasses import dataclass
 
 Interval = tuple[float, float]
 PHASES = ("detect", "allocate", "restart", "restore", "replay", "catch_up")
+PLANNED = {"rescale": "rescaling", "stop": "restart", "rebalance": "handover"}
+"""What happens on purpose, by cause: the job gets other tasks, a host stops, key groups go to a host that has come."""
+_HAPPENED = {
+    "suspicion": "is fenced",
+    "rescale": "is rescaled",
+    "stop": "stops",
+    "rebalance": "hands key groups over",
+}
 _MAY_BE_MISSING = ("allocate", "restart")  # phases that most scenarios do not have
 
 
 @dataclass(frozen=True)
 class Recovery:
-    """The phases [s] of the recovery from one failure of a host or of the job, or from a rescaling of the job.
+    """The phases [s] of the recovery from one failure of a host or of the job, or from what has ended tasks on purpose.
 
     None stands for what did not end. The phases follow each other, so `total_s` is their sum: detect (failure to
     suspicion), allocate (until hosts are chosen), restart (until tasks are up), restore (until state is installed),
@@ -49,13 +57,18 @@ class Recovery:
 
     @property
     def planned(self) -> bool:
-        """True if the job was stopped on purpose, to get other tasks."""
-        return self.cause == "rescale"
+        """True if tasks were ended on purpose."""
+        return self.cause in PLANNED
+
+    @property
+    def kind(self) -> str:
+        """Return what it is: a failure, or what was planned."""
+        return PLANNED.get(self.cause, "failure")
 
     @property
     def happened(self) -> str:
         """Return what happened to that which failed."""
-        return "is fenced" if self.suspected else "is rescaled" if self.planned else "fails"
+        return _HAPPENED.get(self.cause, "fails")
 
     @property
     def failed(self) -> str:

@@ -416,6 +416,7 @@ class RunSummary:
     recoveries: tuple[Recovery, ...]
     recovery_means: tuple[RecoveryMean, ...]
     rescaling_means: tuple[RecoveryMean, ...]
+    restart_means: tuple[RecoveryMean, ...]
     replicas: Replicas | None
     broken: Outages | None
     messages: Mapping[str, Messages]

@@ -76,30 +76,36 @@ def recoveries_table(recoveries: Sequence[Recovery], suspected: str = " (suspect
         brief += f" ({suspected.strip()} lived, was silent for too long and was fenced)"
     if any(one.cause == "checkpoints" for one in recoveries):
         brief += " (the job: too many checkpoints expired in a row)"
-    if any(one.planned for one in recoveries):
-        brief += " (the job: stopped to be rescaled)"
+    for cause, words in _ON_PURPOSE.items():
+        if any(one.cause == cause for one in recoveries):
+            brief += f" ({words})"
     return Table("The phases of each recovery", columns, rows, "recoveries", brief_title=brief)
 
 
+_ON_PURPOSE = {
+    "rescale": "the job: stopped to be rescaled",
+    "stop": "some hosts: stopped on purpose",
+    "rebalance": "some hosts: key groups went to one that has come",
+}
 _OF_STOPS = {"detect": "stop", "restart": "deploy"}  # phases of a job that is stopped, which nobody has to detect
 
 
-def recovery_means_table(means: Sequence[RecoveryMean], engine: EngineUsed | None, *, planned: bool = False) -> Table:
+def recovery_means_table(means: Sequence[RecoveryMean], engine: EngineUsed | None, kind: str = "failure") -> Table:
     """Return the mean of each phase with its 95 % interval, and the engine's word for its end where one is named.
 
-    `planned`: of rescalings of the job, else of recoveries.
+    `kind`: what these are (`Recovery.kind`).
     """
     lengths = {one.phase: one.mean_s for one in means}
     shown = [*shown_phases([{phase: lengths[phase] for phase in PHASES}]), "total", "first_output", "first_visible"]
     shown.append("last_replay")
-    milestones = () if engine is None else engine.rescaling_milestones if planned else engine.milestones
+    milestones = () if engine is None else engine.milestones if kind == "failure" else engine.rescaling_milestones
     ends = {one.phase: f"{one.word}: {one.text}" for one in milestones}
     texts = {
-        "first_output": f"a tuple from after the {'request' if planned else 'failure'} is at a sink",
+        "first_output": f"a tuple from after the {_SINCE[kind]} is at a sink",
         "first_visible": "such a tuple is committed",
         "last_replay": "the last root has failed of which something was lost, and is emitted again",
     }
-    names = _OF_STOPS if planned else {}
+    names = _OF_STOPS if kind == "rescaling" else {}
     unknown = {
         "first_output": "known where recording.detail is tuples",
         "first_visible": "none was committed, or recording.detail is histograms",
@@ -119,8 +125,11 @@ def recovery_means_table(means: Sequence[RecoveryMean], engine: EngineUsed | Non
         for one in means
         if one.phase in shown
     )
-    title, name = ("Rescalings", "rescaling-means") if planned else ("Recoveries", "recovery-means")
+    title, name = ("Recoveries", "recovery-means") if kind == "failure" else (f"{kind.capitalize()}s", f"{kind}-means")
     return Table(f"{title} on average", columns, rows, name)
+
+
+_SINCE = {"failure": "failure", "rescaling": "request", "restart": "stop"}
 
 
 def _phase_mean(one: RecoveryMean) -> str:

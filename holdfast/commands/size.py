@@ -14,7 +14,6 @@ from holdfast.progress import progress
 from holdfast.terminal import facts
 from models import display
 from models.engines.behaviours import Status
-from models.planning.sizing.restarts import BEHAVIOURS
 from models.reliability.times import downtime_s
 from scenarios.files.write_once import refuse_page, write_text
 from scenarios.pages.sizing import sizing_page
@@ -102,7 +101,7 @@ def _chosen(found: SizingAnswer) -> list[str]:
     proof = "the least that meets the target" if plan.status == "optimal" else f"no plan below {bound} does"
     hosts = f"{problem.host_word}s"
     lines = [
-        ("plan", f"{problem.text(plan.chosen.plan)}, a checkpoint every {display.duration(at.interval_s)}"),
+        ("plan", f"{problem.text(plan.chosen.plan)}, a {problem.save_word} every {display.duration(at.interval_s)}"),
         ("cost", f"{cost}, {proof}: {plan.note}"),
         ("availability", f"{serving_text(at)}, asked {_availability_target(problem)}"),
         ("down a month", f"{down_text(at)} of {display.duration(problem.allowed_down_s)} allowed"),
@@ -110,7 +109,7 @@ def _chosen(found: SizingAnswer) -> list[str]:
         *_until_work(problem, plan.chosen.plan),
         *_recoveries(found, plan.chosen.plan, at),
         ("interval", plan.interval_note),
-        (f"{hosts} busy", f"{part_text(at, at.utilisation, display.share)} of the time, checkpoints included"),
+        (f"{hosts} busy", f"{part_text(at, at.utilisation, display.share)} of the time, {problem.save_word}s included"),
         (hosts, f"fail after {display.duration(problem.mttf_s)}, down {display.duration(problem.mttr_s)}"),
     ]
     return facts(lines, 17 if problem.description.engine is None else 22)
@@ -129,12 +128,12 @@ def _mean_to_latest(mean_s: float, latest_s: float) -> str:
 
 def _engine_lines(problem: SizingProblem) -> Iterator[str]:
     """Yield what of the engine the recoveries follow; nothing without one."""
-    engine = problem.description.engine
-    if engine is None:
+    engine, found = problem.description.engine, problem.restarts
+    if engine is None or found is None:
         return
     yield f"Recoveries follow the rules of {engine.title}:"
     for status in Status:
-        names = [one.name.lower() for one in BEHAVIOURS if one.status == status]
+        names = [one.name.lower() for one in found.behaviours if one.status == status]
         yield f"  {status.value}: {', '.join(names)}"
 
 

@@ -43,6 +43,10 @@ def defaults(version: str) -> Iterator[EngineDefault]:
     yield EngineDefault(visible, "committed", committed, "exactly_once_v2", when=exactly)
     yield EngineDefault("fault_tolerance.snapshots.mode", "asynchronous", "the producer has a thread", "KafkaProducer")
     yield EngineDefault("fault_tolerance.changelog.standbys", 0, "num.standby.replicas", streams)
+    warmups = "max.warmup.replicas, of the assignor HighAvailabilityTaskAssignor"
+    yield EngineDefault("fault_tolerance.changelog.warmups", 2, warmups, streams)
+    yield EngineDefault("fault_tolerance.changelog.probing", "10 min", "probing.rebalance.interval.ms", streams)
+    yield EngineDefault("fault_tolerance.changelog.acceptable_lag", 10_000, "acceptable.recovery.lag", streams)
     ratio = "min.cleanable.dirty.ratio: 0.5, so as much again as the state at most, and half of that on average"
     yield EngineDefault("fault_tolerance.changelog.uncompacted", 0.5, ratio, f"Kafka {version}, TopicConfig")
 
@@ -83,22 +87,51 @@ BEHAVIOURS = (
         "Classic protocol",
         Status.SIMPLIFIED,
         "The group waits for its slowest member, with one time drawn for all: up to a heartbeat interval (set "
-        "`recovery.allocate` with another one) and a poll. Joining takes no more time. The protocol `streams` "
-        "(KIP-1071) is absent.",
+        "`recovery.allocate` with another one) and a poll. Joining takes no more time. A member that comes is not "
+        "assigned anything before all that count are there.",
         ("recovery.allocate", "recovery.restart"),
     ),
     Behaviour(
-        "Static members",
+        "Protocol streams",
         Status.ABSENT,
-        "No group.instance.id, with which an instance keeps its tasks if it is back within the session time-out. "
-        "Nobody leaves the group by itself, and no thread is stuck (max.poll.interval.ms).",
+        "KIP-1071, early access in 4.1: the broker assigns tasks, members are not waited for, and there are no "
+        "warm-ups. Its session and heartbeat are the group's (streams.session.timeout.ms 45 s, "
+        "streams.heartbeat.interval.ms 5 s): `detector` can say so.",
+    ),
+    Behaviour(
+        "Static members",
+        Status.MODELLED,
+        '`detector.returns = "resumed"` is group.instance.id: an instance that is back within the session time-out '
+        "has its tasks again, and nobody rebalances. After a failure it comes back empty.",
+        ("detector.returns",),
+    ),
+    Behaviour(
+        "Stop and leave",
+        Status.SIMPLIFIED,
+        "An instance that closes (`host-restart`) has committed and closed its stores, at no cost; the record in work "
+        "is done again. It leaves the group only if it says so (`leaves`: CloseOptions.leaveGroup, else "
+        "internal.leave.group.on.close is false); else its session has to end. No thread is stuck "
+        "(max.poll.interval.ms).",
     ),
     Behaviour(
         "Assignment",
         Status.SIMPLIFIED,
-        "A lost task goes to the standby that misses least, else to the instance with the fewest tasks. Nothing moves "
-        "afterwards: no warm-up replicas, no probing rebalances. So an instance that comes back gets standbys, and "
-        "what is lost later, and acceptable.recovery.lag has no part in it.",
+        "A lost task goes to the standby that misses least, else to the instance with the fewest tasks. When an "
+        "instance comes, tasks of each operator move until there are as many for each thread. Standbys stay where "
+        "they are.",
+    ),
+    Behaviour(
+        "Warm-ups and probing rebalances",
+        Status.SIMPLIFIED,
+        "A task moves when the new instance lacks no more than the acceptable lag; the rest gets warm-ups, a few at a "
+        "time, and probing rebalances look for those that are complete. A task that moves is closed, and opened in "
+        "the rebalance that follows. The lag is that of the last commit, counted in changes. A disk keeps states for "
+        "as long as its instance is away (state.cleanup.delay.ms has no part).",
+        (
+            "fault_tolerance.changelog.warmups",
+            "fault_tolerance.changelog.probing",
+            "fault_tolerance.changelog.acceptable_lag",
+        ),
     ),
     Behaviour(
         "Commits",
@@ -127,7 +160,7 @@ BEHAVIOURS = (
         Status.SIMPLIFIED,
         "A changelog is fetched from its begin, one after the other at the rate `remote` of the brokers, and then "
         "turned into state beside the tasks, by as many threads as the instance has, which share it evenly: "
-        "`deserialise` is records per second times their size. The store of an instance that comes back is not used "
+        "`deserialise` is records per second times their size. The store of an instance that has failed is not used "
         "again: so it is after an unclean end with exactly once, but not at least once where a disk is left.",
         ("fault_tolerance.changelog.uncompacted",),
     ),
@@ -152,7 +185,12 @@ BEHAVIOURS = (
         "A window emits at its end, by watermarks. Kafka Streams emits at each change unless told otherwise, and its "
         "changelogs keep windows for a day more than they are retained.",
     ),
-    Behaviour("Rescaling", Status.ABSENT, "No instances or threads that come and go on purpose."),
+    Behaviour(
+        "Rescaling",
+        Status.MODELLED,
+        "Instances come (`host-join`) and go (`host-restart` without `down`). Threads of an instance are as many as at "
+        "the start.",
+    ),
     Behaviour(
         "Partitioner",
         Status.MODELLED,
@@ -166,6 +204,14 @@ BEHAVIOURS = (
 MILESTONES = (
     Milestone("detect", "removed", "removing it from the group", "the session of the instance has ended"),
     Milestone("restart", "stabilized", "Stabilized group", "all members have joined again, and tasks have an owner"),
+    Milestone("restore", "restored", "Restored and ready to run", "each task has its state"),
+    Milestone("catch_up", "caught_up", "caught up", "the lag of all tasks is worked off"),
+)
+
+# The same from the stop of an instance on.
+RESCALING_MILESTONES = (
+    Milestone("detect", "noticed", "LeaveGroup", "the group knows: it has left, its session has ended, or it is back"),
+    Milestone("restart", "stabilized", "Stabilized group", "all members have joined again, unless it is back in time"),
     Milestone("restore", "restored", "Restored and ready to run", "each task has its state"),
     Milestone("catch_up", "caught_up", "caught up", "the lag of all tasks is worked off"),
 )

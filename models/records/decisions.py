@@ -17,6 +17,7 @@ class Action(StrEnum):
     LOSE_STATE = "lose state"  # of a partition, for good
     FAIL = "fail"  # a host, the driver, or the job
     FENCE = "fence"  # a host
+    STOP = "stop"  # a host, on purpose
     MOVE = "move"  # a key group, to a host: asked for by the balancing of load, or refused, whoever asked
     USE_DIRECT = "use direct"  # for a key group whose protocol needs a checkpoint at the target
     REBALANCE = "rebalance"  # the dataflow, by a protocol: begun, or called off
@@ -67,6 +68,7 @@ _SENTENCES = {
     (Action.FAIL, Verdict.DONE): "{subject} fails",
     (Action.FAIL, Verdict.REFUSED): "failure of {subject} ignored",
     (Action.FENCE, Verdict.DONE): "{subject} is fenced",
+    (Action.STOP, Verdict.REFUSED): "{subject} is not stopped",
     (Action.MOVE, Verdict.DONE): "{subject} is to move to {target}",
     (Action.MOVE, Verdict.REFUSED): "{subject} does not move to {target}",
     (Action.USE_DIRECT, Verdict.DONE): "{subject} starts by direct",
@@ -86,6 +88,7 @@ _SENTENCES = {
     (Action.TAKE_OVER, Verdict.DONE): "{subject} is taken over by its replica on {target}",
     (Action.FINISH_EARLY, Verdict.DONE): "{subject} is taken over by its unfinished replica on {target}",
     (Action.ACQUIRE, Verdict.DONE): "{subject} is acquired",
+    (Action.ACQUIRE, Verdict.REFUSED): "{subject} does not join",
     (Action.DRAIN, Verdict.DONE): "{subject} is to be left",
     (Action.DRAIN, Verdict.REFUSED): "{subject} is not left",
     (Action.RELEASE, Verdict.DONE): "{subject} is released",

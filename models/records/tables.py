@@ -175,7 +175,8 @@ TABLES: dict[str, tuple[Column, ...]] = {
             "crash | suspicion (it lived, was silent for too long, and was fenced) | driver (it died, its host lives)"
             " | checkpoints (more expired in a row than are tolerated, and no host died)"
             " | rescale (the job was stopped to get another number of tasks, and no host died)"
-            " | worker (its worker processes died, the host lives)",
+            " | worker (its worker processes died, the host lives)"
+            " | stop (it was stopped on purpose) | rebalance (it has handed key groups over to a host that has come)",
         ),
     ),
     "recoveries": (

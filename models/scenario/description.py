@@ -15,6 +15,8 @@ from models.scenario.events import (
     Elasticity,
     Event,
     FailureReplay,
+    HostJoin,
+    HostRestart,
     Limits,
     Migrate,
     Rebalance,
@@ -136,6 +138,7 @@ class ScenarioDescription(Description):
     def keeps_ids(self) -> bool:
         """Return whether tuples have ids: a tuple can come twice, or be lost."""
         by_method = self.fault_tolerance.acking is not None or self.fault_tolerance.batches is not None
+        by_method = by_method or any(isinstance(event, HostJoin) for event in self.events.values())
         fails = self.may_fail or self.checkpoints_may_fail_it
         return fails or self.migrates or self.has_replicas or self.rebalances or by_method
 
@@ -161,6 +164,7 @@ class ScenarioDescription(Description):
 
     @property
     def may_fail(self) -> bool:
-        """Return whether a host, its workers or the driver can die in the run, or a host be suspected."""
-        named = self.failures is not None or any(isinstance(event, Death) for event in self.events.values())
+        """Return whether a host, its workers or the driver can die or stop in the run, or a host be suspected."""
+        ends = (Death, HostRestart)
+        named = self.failures is not None or any(isinstance(event, ends) for event in self.events.values())
         return named or self.detector.errs or any(group.failures is not None for group in self.hosts.values())

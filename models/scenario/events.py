@@ -67,6 +67,39 @@ class WorkerFailure(Description):
     """Time after `at` at which they die, drawn for each replication; without it none."""
 
 
+class HostRestart(Description):
+    """Hosts stop on purpose, one after the other, and come back: a rolling restart. For the method `changelog`.
+
+    What a host has is committed as it stops: nothing of it comes twice, and nothing has to be repeated.
+    """
+
+    kind: Literal["host-restart"] = "host-restart"
+    at_s: Seconds = Field(alias="at")
+    """When the first one stops."""
+    hosts: tuple[str, ...] = Field(min_length=1)
+    """Hosts that stop, in this order."""
+    delay: TimeDistribution | None = None
+    """Time after `at` at which the first one stops, drawn for each replication; without it none."""
+    down_s: PositiveSeconds | None = Field(default=None, alias="down")
+    """Time until a host is back; without it never."""
+    pause_s: Seconds = Field(default=0.0, alias="pause")
+    """Time from when a host is back until the next one stops."""
+    leaves: bool = Field(default=False, strict=True)
+    """Whether a host that stops says so, and leaves its group; else the detector has to notice it."""
+    disk: Literal["kept", "lost"] = "kept"
+    """What becomes of the states on its disk. `kept`: it has them again when it is back; `lost`: it is empty then."""
+
+
+class HostJoin(Description):
+    """A spare host is used from now on. For the method `changelog`."""
+
+    kind: Literal["host-join"] = "host-join"
+    at_s: Seconds = Field(alias="at")
+    """When it is there."""
+    host: str
+    """Spare host."""
+
+
 class FailureReplay(Description):
     """Hosts die and come back as a failure log says, beside what `events` and host groups say."""
 
@@ -162,8 +195,10 @@ class Reconfigure(Description):
 
 
 Death = HostFailure | DriverFailure | WorkerFailure
-"""Events that end tasks."""
-Event = Annotated[Death | Migrate | Rescale | Rebalance | Reconfigure, Field(discriminator="kind")]
+"""Events that end tasks against all wishes."""
+Event = Annotated[
+    Death | HostRestart | HostJoin | Migrate | Rescale | Rebalance | Reconfigure, Field(discriminator="kind")
+]
 
 
 class Elasticity(Description):

@@ -301,6 +301,14 @@ class Changelog(Description):
     """
     uncompacted: float = Field(default=0.0, ge=0, le=1000, strict=True)
     """What a changelog has beyond the state, as a share of it: changes that were overwritten, and are still there."""
+    warmups: Annotated[int, Field(strict=True, ge=0, le=10_000)] = 0
+    """Copies that are made at a time where key groups are to go, when a host comes and has fewer than others. A group
+    moves once its copy is complete, and stays where it is until then. 0: no key group moves to a host that comes."""
+    probing_s: PositiveSeconds = Field(default=600.0, alias="probing")
+    """Time after which it is looked whether such copies are complete."""
+    acceptable_lag: Annotated[int, Field(strict=True, ge=0, le=10**12)] = 10_000
+    """Changes that a copy may miss, to count as complete when key groups are to move: of the size of `change`, or of an
+    entry, of the state of its operator."""
     visible: Literal["delivered", "committed"] = "delivered"
     """When sinks take outputs: `delivered`: as they arrive; `committed`: once the tasks that have sent them have
     committed, as readers of transactions do."""
@@ -525,9 +533,10 @@ class Detector(Description):
     """Time after which tasks notice broken connections: then the failure is detected, and what is lost with it ends.
     The host still counts until its time-out or `failed_calls`. Without it the failure is not detected before that."""
 
-    returns: Literal["noticed", "unnoticed"] = "noticed"
+    returns: Literal["noticed", "unnoticed", "resumed"] = "noticed"
     """What a host that comes back before its failure is detected gives away. `noticed`: the failure, at once;
-    `unnoticed`: nothing, as it is a new member of its group, which waits until the old one counts as dead."""
+    `unnoticed`: nothing, as it is a new member of its group, which waits until the old one counts as dead; `resumed`:
+    nothing, as it is the same member, and goes on with what it had (static membership, with the method `changelog`)."""
 
     def patience_s(self, silent: bool) -> float:
         """Return the time from the last heartbeat of a host to when it counts as dead [s]."""

@@ -14,7 +14,6 @@ from analysis.report.tables import cut, text_table
 from analysis.report.text import NONE, style
 from models import display
 from models.planning.sizing.problem import CurvePoint, SizingProblem, SystemPlan
-from models.planning.sizing.restarts import BEHAVIOURS
 from models.planning.solution import Status
 from models.reliability.times import downtime_s
 from models.table import Table
@@ -67,9 +66,9 @@ def sizing_page(found: SizingAnswer, *, command: str = "") -> Page:
     units = () if problem.description.units is None else (_UNITS,)
     engine = problem.description.engine
     rules: tuple[str, ...] = ()
-    if engine is not None:
+    if engine is not None and problem.restarts is not None:
         rules = (f"Recoveries follow the rules of {engine.title}. {_AT_LATEST}",)
-        rules += tuple(f"{one.name} ({one.status}): {one.text}" for one in BEHAVIOURS)
+        rules += tuple(f"{one.name} ({one.status}): {one.text}" for one in problem.restarts.behaviours)
     sections = [
         Section("plan", "What the plan gives", "Plan", tables=_plan(found)),
         Section("curve", "What an availability costs", "Curve", figures=_curves(found)),

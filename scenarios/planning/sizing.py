@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from models import display
+from models import display, units
 from models.errors import InputError, named
 from models.planning.sizing.description import Sizing, sizing_from
 from models.planning.sizing.problem import EvaluatedPlan, PlanFigures, SizingPlan, SizingProblem, SystemPlan
-from models.planning.sizing.restarts import BEHAVIOURS
+from models.planning.sizing.restarts import UntilWork
 from models.planning.solution import Status
 from models.reliability.times import mostly_down
 from models.units import in_unit
@@ -64,10 +64,10 @@ def problem_of(description: Sizing, folder: Path) -> tuple[SizingProblem, tuple[
     # Hosts that are down nearly always: probably two values were swapped, or a unit is wrong.
     if mttf_s < _SHORTEST_UP * mttr_s:
         most = display.number(1 / _SHORTEST_UP)
-        raise InputError.at("failures.mttr", mttr_s, f"must be at most {most} times the MTTF")
+        raise InputError.at("failures.mttr", units.show(mttr_s, "s"), f"must be at most {most} times the MTTF")
     problem = SizingProblem(description, mttf_s, mttr_s)
     if problem.restarts is not None:
-        problem.restarts.running  # noqa: B018 - refuses a strategy that gives up, before any plan is looked at
+        problem.restarts.check()  # before any plan is looked at
     return problem, tuple(notes)
 
 
@@ -126,12 +126,12 @@ def document(found: SizingAnswer) -> dict[str, Any]:
 def _engine(problem: SizingProblem) -> dict[str, Any] | None:
     """Return the engine whose rules the recoveries follow, with what of it is modelled, simplified or absent."""
     engine = problem.description.engine
-    if engine is None:
+    if engine is None or problem.restarts is None:
         return None
     return {
         "name": engine.name,
         "version": engine.version,
-        "behaviours": [one._asdict() for one in BEHAVIOURS],
+        "behaviours": [one._asdict() for one in problem.restarts.behaviours],
     }
 
 
@@ -190,38 +190,10 @@ def causes(problem: SizingProblem, at: PlanFigures) -> tuple[tuple[str, float], 
     return (full, at.standing), ("recoveries", at.recovering), ("take-overs", at.switching)
 
 
-@dataclass(frozen=True)
-class UntilWork:
-    """A part of the time from a failure until work goes on by the rules of the engine [s], and what decides it.
-
-    `latest_s` is that of the latest phase of the heartbeats.
-    """
-
-    part: str
-    mean_s: float
-    latest_s: float
-    by: str
-
-
 def until_work(problem: SizingProblem, plan: SystemPlan) -> tuple[UntilWork, ...]:
     """Return the parts of that time after the loss of one host, and the whole; nothing without an engine."""
     found, left = problem.restarts, plan.hosts - 1
-    if found is None or not left:
-        return ()
-    detector, recovery, state = problem.description.detector, problem.description.recovery, problem.description.state
-    assert detector is not None
-    assert recovery is not None
-    assert recovery.strategy is not None
-    silent = "silent" if problem.description.failures.silent else "a process is killed"
-    beats = f"{silent}, heartbeat {display.duration(detector.heartbeat_s)}, {recovery.strategy.kind}"
-    restore_s, of = found.restore_s(left), f"{display.size(found.state_bytes(left))} on the fullest {problem.host_word}"
-    parts = [
-        UntilWork("RUNNING", found.running.mean_s, found.running.latest_s, beats),
-        UntilWork("tasks deployed", found.deploy_s, found.deploy_s, "recovery.restart"),
-    ]
-    if state is not None:
-        parts.append(UntilWork("state restored", restore_s, restore_s, of))
-    return (*parts, UntilWork("work goes on", found.mean_s(left), found.latest_s(left), "all of it"))
+    return () if found is None or not left else found.parts(left)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from sim.control.host_choice import HostChoice
 from sim.control.instances import CheckpointHosts, Instances, Outages
 from sim.control.job_scaling import JobScaling
 from sim.control.maintenance import Maintenance
+from sim.control.members import Members
 from sim.control.paces import Paces
 from sim.control.read_committed import ReadCommitted
 from sim.control.recoveries import Recoveries
@@ -39,6 +40,7 @@ from sim.migration.protocols import REBALANCE_PROTOCOLS
 from sim.migration.protocols.megaphone import Megaphone
 from sim.migration.rebalance import Rebalances
 from sim.migration.reconfiguration import Reconfigurations
+from sim.recovery.changelog import RestoreFromChangelog
 from sim.recovery.region_restart import RegionRestart
 from sim.scaling.elasticity import Elasticity
 from sim.scaling.operator_scaling import OperatorScaling
@@ -79,6 +81,7 @@ class Control:
     rescaling: Rescaling
     elasticity: Elasticity
     maintenance: Maintenance
+    members: Members | None
     timeouts: RootTimeouts
     checkpoint_source: CheckpointSource
     barriers: BarrierCheckpoints
@@ -149,6 +152,10 @@ class Control:
             state, self.statistics, self.checkpoint_hosts, self.migrations, spares, self.slots, operators
         )
         self.maintenance = Maintenance(state, self.statistics, self.migrations)
+        self.members = None
+        if isinstance(method, RestoreFromChangelog):
+            self.members = Members(state, method, self.recovery, self.recoveries, self.crash, self.failures, spares)
+            self.crash.host_back = self.members.came
         self.timeouts = RootTimeouts(state)
         self.checkpoint_source = CheckpointSource(state, self.coordinator, self.timeouts)
         self.checkpoint_source.initialised = self.rebalances.initialised
@@ -166,6 +173,8 @@ class Control:
             self.replicas.start()
             self.recovery.method.start()
             self.failures.start()
+            if self.members is not None:
+                self.members.start()
             self.migrations.start()
             (self.job_scaling or self.rescaling).start()
             self.rebalancing.start()

@@ -56,6 +56,7 @@ class CrashCoordinator:
         if self.batches is not None:
             self.checkpoints_end = self.batches.undo
         self.slots_freed: Callable[[], None] = lambda: None  # called when a host is back; set by who scales the job
+        self.host_back: Callable[[int], None] = lambda _: None  # called when a host is back; set by whom it concerns
         self.host_died: list[Callable[[int], None]] = [migrations.host_died]
         """Have successors send what former owners on a host may not have sent; each kind of plan adds its own."""
 
@@ -318,6 +319,25 @@ class CrashCoordinator:
     def back(self, host: int) -> None:
         """Use the host, which is there again, empty."""
         self.begin(host)
+        self.recovery.method.came(host)
+        self._go_on()
+        self.host_back(host)
+
+    def resume(self, host: int, lost: Sequence[int], failed_ns: int, row: int) -> None:
+        """Have a host that is back before its failure is detected go on with what it had: it is the same to all others.
+
+        `row`: that of the failure.
+        """
+        self.state.view.detected(host)
+        self.begin(host)
+        losses = [LostPartition(partition, host, failed_ns, row) for partition in lost]
+        losses = [loss for loss in losses if self._is_lost(loss)]
+        self.recovery.method.resumed(host, [loss.partition for loss in losses])
+        self._start(losses)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Go on with what waited for a host."""
         # Partitions that stay down come first; moves may wait for them, and replicas for their owners.
         self.recover_orphans()
         self.migrations.coordinator.begin_what_can()

@@ -15,7 +15,7 @@ from models import display
 from models.records.decisions import Action, Verdict
 from models.records.tables import NEVER, THE_JOB
 from models.scenario.cluster import ExponentialFailures, ScheduledFailures
-from models.scenario.events import Death, DriverFailure, HostFailure, WorkerFailure
+from models.scenario.events import Death, DriverFailure, HostFailure, HostRestart, WorkerFailure
 from models.scenario.fault_tolerance import Detector
 from models.units import to_ns
 from sim.clock import Process
@@ -104,10 +104,11 @@ class Silence:
 
 CRASH, SUSPICION, DRIVER, CHECKPOINTS, RESCALE = "crash", "suspicion", "driver", "checkpoints", "rescale"
 WORKER = "worker"
+STOP, REBALANCE = "stop", "rebalance"  # of a host on purpose; key groups that go to one that has come
 
 
-def instant_ns(plan: RunPlan, name: str, event: Death) -> int:
-    """Return when the host, its workers, or the driver, of an event of this name dies in the replication."""
+def instant_ns(plan: RunPlan, name: str, event: Death | HostRestart) -> int:
+    """Return when the host, its workers, or the driver, of an event of this name dies or stops in the replication."""
     if event.delay is None:
         return to_ns(event.at_s)
     code = code_of(plan.scenario.seed, plan.replication, "event", name)
@@ -260,6 +261,17 @@ class Failures:
             failure = _Failure(host, lost, now, row, dead_at)
             state.clock.process(self._after(failure, min(detect_at, dead_at), back_at))
 
+    def stop(self, host: int, down_ns: int | None, leaves: bool) -> None:
+        """Stop a live host on purpose, of which the caller has noted what it has; one that leaves says so."""
+        now = self.state.clock.now_ns()
+        dead_at = now if leaves else self._dead_ns(host, now, silent=True)
+        lost = self._lose(host)
+        row = self.row(host, sum(map(self.state.cluster.is_owner, lost)), STOP)
+        back_at = None if down_ns is None else now + down_ns
+        if self.scenario.detector.returns == "noticed" and back_at is not None and not leaves:
+            dead_at = min(dead_at, back_at)
+        self.state.clock.process(self._after(_Failure(host, lost, now, row, dead_at), dead_at, back_at))
+
     def row(self, host: int, lost: int, cause: str, failed_ns: int | None = None) -> int:
         """Write the row of a failure, by default of now, with so many partitions; return its number."""
         rows = self.state.recorder.rows["failures"]
@@ -272,7 +284,14 @@ class Failures:
         return self.crash.lose(host)
 
     def _after(self, failure: _Failure, detect_at: int, back_at: int | None) -> Process:
-        """Detect the failure and repair the host, whichever comes first; a host that comes back announces itself."""
+        """Detect the failure and repair the host, whichever comes first; a host that comes back announces itself.
+
+        Or it resumes as the member that it was, and nobody has missed it.
+        """
+        if self.scenario.detector.returns == "resumed" and back_at is not None and back_at <= detect_at:
+            yield self.state.clock.sleep(back_at)
+            self._resumes(failure)
+            return
         yield self.state.clock.sleep(detect_at)
         # Back before the time-out: until it is back, below, moves to it wait.
         if back_at is not None and back_at <= self.state.clock.now_ns():
@@ -287,6 +306,16 @@ class Failures:
         if not failure.lost:
             self.state.recorder.revise("failures", failure.row, caught_up_ns=now)
         self.crash.detected(failure.host, failure.lost, failure.failed_ns, failure.row, failure.dead_ns)
+
+    def _resumes(self, failure: _Failure) -> None:
+        """Have a host go on with what it had."""
+        now = self.state.clock.now_ns()
+        self.state.recorder.revise("failures", failure.row, detected_ns=now, repaired_ns=now)
+        if not failure.lost:
+            self.state.recorder.revise("failures", failure.row, caught_up_ns=now)
+        self.crash.resume(failure.host, failure.lost, failure.failed_ns, failure.row)
+        if self._beats:
+            self._listen(failure.host, now, now)
 
     def _repair(self, host: int, back_at: int | None, row: int) -> Process:
         """Bring the host back at its time, if it has one."""

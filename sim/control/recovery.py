@@ -37,6 +37,7 @@ class Recovery:
         self.outages, self.replicas, self.migrations, self.recoveries = outages, replicas, migrations, recoveries
         self.method = method_of(state.plan.scenario)(state, hosts, replicas)
         self.copies = LocalCopies(state)
+        self._prepared: set[int] = set()  # partitions that have their state, and are not live yet
         self.opened: list[Callable[[int], None]] = []  # called with a host where a partition is live again
 
     def take_orphans(self) -> list[LostPartition]:
@@ -76,7 +77,12 @@ class Recovery:
         return loss._replace(allocated_ns=self.clock.now_ns())
 
     def ask_upstream(self, partition: int) -> None:
-        """Have live partitions send what they keep for a lost one, as the method says."""
+        """Have live partitions send what they keep for a lost one, as the method says.
+
+        One that has a state already lacks a part of it only.
+        """
+        if self.method.prepare(partition):
+            self._prepared.add(partition)
         for sender in self.method.replayers(partition):
             self._replay(sender, partition)
 
@@ -122,10 +128,24 @@ class Recovery:
     def _installed(self, recovery: PartitionRecovery) -> None:
         """Make the partition live: it sends what it still keeps, then goes on with what was held."""
         recovery.restored_ns = self.clock.now_ns()
-        self.install(recovery.partition)
-        self.open(recovery.partition)
-        self.go_on(recovery.partition)
+        if recovery.partition in self._prepared:
+            self.reopen(recovery.partition)
+        else:
+            self.install(recovery.partition)
+            self.open(recovery.partition)
+            self.method.opened(recovery.partition)
+            self.go_on(recovery.partition)
         self.migrations.coordinator.begin_what_can()
+
+    def reopen(self, partition: int) -> None:
+        """Make a partition live that has its state, and sends only what receivers may lack; then let it go on."""
+        self._prepared.discard(partition)
+        self.open(partition, resend=False)
+        for receiver in self.state.plane.receivers(partition):
+            if self.method.lacks(partition, receiver):
+                self._replay(partition, receiver, missing=self.cluster.partition_live[receiver])
+        self.method.opened(partition)
+        self.go_on(partition)
 
     def install(self, partition: int) -> None:
         """Give a partition the state of its stored checkpoint, or an empty one; a decision says what is missing."""
@@ -173,10 +193,12 @@ class Recovery:
             if replica is not None and replica not in receivers:
                 plane.copy_kept(partition, receiver, replica)
 
-    def _replay(self, sender: int, receiver: int) -> None:
+    def _replay(self, sender: int, receiver: int, missing: bool = False) -> None:
+        """Send what is kept once more, or what is `missing` at a receiver that has its state."""
         if not self.state.view.task_alive(self.cluster.partition_task[receiver]):
             return  # it asks for it when the receiver has been assigned
-        rows, size = self.state.plane.replay(sender, receiver)
+        missing = missing or receiver in self._prepared
+        rows, size = self.state.plane.replay(sender, receiver, missing=missing)
         recovery = self.recoveries.open.get(receiver)
         if recovery:
             recovery.replayed += rows

@@ -60,6 +60,11 @@ class Restores:
             threads.restores.remove(restore)
             self._plan(restore.host, threads)
 
+    def count(self, host: int) -> None:
+        """Count what is left now of all that is read on a host."""
+        if host in self._threads:
+            self._count(self._threads[host])
+
     def host_died(self, host: int) -> None:
         """End all that is read on a host, which is dead."""
         self._threads.pop(host, None)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from models.records.decisions import Action
+from models.scenario.job import FixedState
 from sim.clock import HOST_RECEIVER, MESSAGE, channel
 from sim.control.restores import Restore, Restores
 from sim.control.run_state import StateOn
@@ -22,6 +25,7 @@ class Standby:
     host: int
     complete: bool = False
     read: Restore | None = None
+    warmup: bool = False  # the host is to get the partition: no standby, and only until then
 
     @property
     def missing(self) -> float:
@@ -42,7 +46,8 @@ class Standbys:
         rules = state.plan.scenario.fault_tolerance.changelogs
         assert rules is not None
         self.state, self.cluster, self._restores, self._hosts = state, state.cluster, restores, hosts
-        self._count, self._beyond = rules.standbys, rules.uncompacted
+        self._rules = rules
+        self._on_disk: dict[int, set[int]] = {}  # host that has stopped -> partitions whose state its disk has
         operators = state.plan.operators
         self._of: dict[int, list[Standby]] = {
             one: [] for one, its in enumerate(self.cluster.partition_operator) if operators[its].description.stateful
@@ -64,7 +69,7 @@ class Standbys:
 
     def size(self, partition: int) -> int:
         """Return the size of the changelog of a partition [B]."""
-        return round(self.state.plane.checkpoint_bytes(partition) * (1.0 + self._beyond))
+        return round(self.state.plane.checkpoint_bytes(partition) * (1.0 + self._rules.uncompacted))
 
     def take(self, partition: int, host: int) -> float:
         """Make a copy the state itself, if there is one on that host; return the share that is to be read."""
@@ -80,6 +85,70 @@ class Standbys:
         """Forget the copies on a host whose failure is detected."""
         self._of = {one: [copy for copy in copies if copy.host != host] for one, copies in self._of.items()}
 
+    # -- hosts that stop on purpose, and come back
+
+    def stops(self, host: int, partitions: Iterable[int], on_disk: bool) -> None:
+        """Note what a host has on its disk as it stops: these partitions, and complete copies; nothing if it is lost.
+
+        Until it is missed its copies count.
+        """
+        here = {one for one, copies in self._of.items() for copy in copies if copy.host == host and copy.complete}
+        self._on_disk[host] = ({*partitions} & {*self._of} | here) if on_disk else set()
+
+    def resumed(self, host: int) -> None:
+        """Go on with the copies of a host that is back before it was missed, as far as its disk has them."""
+        here = self._on_disk.pop(host, set())
+        for one, copies in self._of.items():
+            self._of[one] = [copy for copy in copies if copy.host != host or one in here]
+
+    def came(self, host: int) -> None:
+        """Find copies on the disk of a host that is back: where it is to get a partition they are as good as others."""
+        for one in sorted(self._on_disk.pop(host, ())):
+            if self.cluster.host_of(one) != host and not any(copy.host == host for copy in self._of[one]):
+                self._of[one].append(Standby(one, host, complete=True, warmup=True))
+
+    def keep(self, partition: int, host: int) -> None:
+        """Have the store of a host that has given a partition away be one of its standbys, if one is missing."""
+        copies = self._of.get(partition)
+        if copies is None or self.cluster.host_of(partition) == host or any(one.host == host for one in copies):
+            return
+        if sum(not one.warmup for one in copies) < self._rules.standbys:
+            copies.append(Standby(partition, host, complete=True))
+
+    # -- warm-ups
+
+    def lag(self, partition: int, host: int) -> float:
+        """Return how many changes a host lacks of the state of a partition; 0 for one without state."""
+        if partition not in self._of:
+            return 0.0
+        copy = next((one for one in self._of[partition] if one.host == host), None)
+        if copy is not None and copy.read is not None:
+            self._restores.count(copy.host)
+        missing = self.size(partition) * (1.0 if copy is None else copy.missing)
+        state = self.state.plan.operators[self.cluster.partition_operator[partition]].description.state
+        entry = state.change_bytes if isinstance(state, FixedState) else getattr(state, "entry_bytes", None)
+        return missing / entry if entry else inf if missing else 0.0
+
+    def warm_up(self, wanted: Sequence[tuple[int, int]], complete: Sequence[tuple[int, int]]) -> None:
+        """Make copies for these pairs of a partition and the host that is to get it, the first ones first.
+
+        Warm-ups are forgotten that are neither wanted nor `complete`; there are as many at a time as the rules say.
+        """
+        used = {*wanted, *complete}
+        for partition, copies in self._of.items():
+            for one in [one for one in copies if one.warmup and (partition, one.host) not in used]:
+                copies.remove(one)
+                if one.read is not None:
+                    self._restores.call_off(one.read)
+        count = sum(
+            one.warmup and (partition, one.host) in wanted for partition in self._of for one in self._of[partition]
+        )
+        for partition, host in wanted:
+            if count < self._rules.warmups and not any(one.host == host for one in self._of[partition]):
+                self._of[partition].append(Standby(partition, host, warmup=True))
+                self._fetch(self._of[partition][-1])
+                count += 1
+
     def _missing(self) -> list[Standby]:
         """Return the copies that are missing and have a host now, which has the fewest; they are there from now on."""
         made = []
@@ -90,8 +159,9 @@ class Standbys:
             # One that the partition was to go on with, on a host that was dead, is none any more.
             copies[:] = [one for one in copies if one.host != own]
             taken = {own, *(one.host for one in copies)}
-            free = [host for host in live if host not in taken] if len(copies) < self._count else []
-            for host in sorted(free, key=lambda one: (load[one], one))[: self._count - len(copies)]:
+            wanted = self._rules.standbys - sum(not one.warmup for one in copies)
+            free = [host for host in live if host not in taken] if wanted > 0 else []
+            for host in sorted(free, key=lambda one: (load[one], one))[: max(0, wanted)]:
                 copies.append(Standby(partition, host))
                 made.append(copies[-1])
                 load[host] += 1
@@ -118,4 +188,5 @@ class Standbys:
     def _complete(self, one: Standby) -> None:
         one.complete, one.read = True, None
         name, host = self.cluster.partition_name(one.partition), self.state.plan.host_names[one.host]
-        self.state.decide(Action.ADD_REPLICA, name, "a standby has read its changelog", target=host)
+        what = "a warm-up" if one.warmup else "a standby"
+        self.state.decide(Action.ADD_REPLICA, name, f"{what} has read its changelog", target=host)

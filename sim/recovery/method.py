@@ -39,6 +39,23 @@ class RecoveryMethod(ABC):
     def host_died(self, host: int) -> None:  # noqa: B027
         """End what goes on at a host that is dead, which nobody knows."""
 
+    def resumed(self, host: int, partitions: Iterable[int]) -> None:  # noqa: B027
+        """Have a host that is back before it was missed take these partitions again, which it had."""
+
+    def came(self, host: int) -> None:  # noqa: B027
+        """Note that a host is there, or there again."""
+
+    def prepare(self, partition: int) -> bool:
+        """Give a partition that was just assigned a state that is there already; return whether there was one."""
+        return False
+
+    def lacks(self, partition: int, receiver: int) -> bool:
+        """Return whether a receiver may lack outputs that a partition with such a state has made before."""
+        return True
+
+    def opened(self, partition: int) -> None:  # noqa: B027
+        """Note that a partition is live, after what it had to send was sent."""
+
     def host_lost(self, host: int) -> None:  # noqa: B027
         """Forget what a host had whose failure is detected, before anything is assigned."""
 

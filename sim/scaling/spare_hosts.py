@@ -59,6 +59,13 @@ class SpareHosts:
         self._intervals.append([host, now, NEVER])
         self.state.clock.process(self._arrives(host))
 
+    def join(self, host: int) -> None:
+        """Use a spare host from now on."""
+        self.cluster.spare.remove(host)
+        self._intervals.append([host, self.state.clock.now_ns(), NEVER])
+        self.failures.begins(host)
+        self.failures.crash.recover_orphans()
+
     def _arrives(self, host: int) -> Process:
         """Make the host usable when its acquisition is over."""
         clock, elasticity = self.state.clock, self.state.plan.scenario.elasticity

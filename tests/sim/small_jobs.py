@@ -365,8 +365,8 @@ def drain(raw: dict[str, Any], cuts_ns: tuple[int, ...] = (), most_s: int = 400,
     run, plane = Run(control, 0, [], False), plain_plane_of(control)
     send_again = plane.replay
 
-    def counted(sender: int, receiver: int) -> tuple[int, int]:
-        rows, size = send_again(sender, receiver)
+    def counted(sender: int, receiver: int, turn: bool = False, missing: bool = False) -> tuple[int, int]:
+        rows, size = send_again(sender, receiver, turn, missing)
         run.replayed += rows
         return rows, size
 

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
+from models import units
 from models.engines.restart_strategies import UNLIMITED, FixedDelay, RestartStrategy
 from models.errors import NO_VALUE, InputFault, raise_if_any
 from models.scenario.engine import Engine, as_engine, with_defaults
@@ -36,7 +37,7 @@ MOST_UNITS = 4096
 OpenShare = Annotated[float, Field(gt=0, lt=1, strict=True)]
 Rate = Annotated[float, Field(gt=0, le=1e6, strict=True)]
 UnitShare = Annotated[float, Field(ge=0, le=1e12, strict=True)]
-_ENGINES = ("flink",)  # whose recoveries are known in closed form
+_ENGINES = ("flink", "kafka-streams")  # whose recoveries are known in closed form
 _OF_ENGINE = {
     "hosts.*.slots": "hosts.slots",
     "detector.heartbeat": "detector.heartbeat",
@@ -74,7 +75,7 @@ class Work(Description):
     utilisation: Annotated[float, Field(ge=1e-6, le=1, strict=True)] = 1.0
     """Most of the time of hosts that may be taken: with fewer hosts than that needs the job stands."""
     parallelism: Count | None = None
-    """Slots that the job needs, with an engine: with fewer it stands, and no more hosts than that have work."""
+    """Slots that the job needs, with Flink: with fewer it stands, and no more hosts than that have work."""
 
 
 class SizedHosts(Description):
@@ -83,7 +84,7 @@ class SizedHosts(Description):
     cores: Count = 1
     """Cores of one host, where work is given by rate and service."""
     slots: Count | None = None
-    """Slots of one host, with an engine; without the key those that the engine says."""
+    """Slots of one host, with Flink; without the key those that the engine says."""
     least: Count = 1
     """Fewest hosts to look at."""
     most: Annotated[int, Field(strict=True, ge=1, le=MOST_HOSTS)] = 50
@@ -149,13 +150,15 @@ class SizedState(Description):
     """State that a restart reads: `size` or `per_host`; and `restore`, `remote` or both, of which the slower counts."""
 
     bytes: Bytes | None = Field(default=None, alias="size")
-    """State of the whole job: each task has the same part of it."""
+    """State of the whole job: each task has the same part of it. With Kafka Streams that of the changelogs."""
     per_host_bytes: Bytes | None = Field(default=None, alias="per_host")
     """State of one host, however many there are."""
     restore_bytes_per_s: BytesPerSecond | None = Field(default=None, alias="restore")
     """Rate at which one host reads its state."""
     remote_bytes_per_s: BytesPerSecond | None = Field(default=None, alias="remote")
     """Rate at which all hosts together read from the store; needs `size`."""
+    standbys: Annotated[int, Field(strict=True, ge=0, le=100)] = 0
+    """Standby replicas of each state, with Kafka Streams: with one or more nothing is read."""
 
 
 class SizedDetector(Description):
@@ -179,7 +182,8 @@ class SizedRecovery(Description):
     attempt_s: Seconds | None = Field(default=None, alias="attempt")
     """Time after which a start has failed that got a slot of the dead host, which still counted."""
     restart_s: Seconds = Field(default=0.0, alias="restart")
-    """Mean time from the start of the job until its tasks are deployed, without the restore of their state."""
+    """Mean time from the start of the job until its tasks are deployed, without the restore of their state; with Kafka
+    Streams from when members hear of a rebalance until they have their tasks."""
 
 
 class Units(Description):
@@ -307,7 +311,7 @@ def faults(description: Sizing) -> Iterator[InputFault]:
     elif work.load is not None and any(one is not None for one in flow):
         yield InputFault("work.load", work.load, "must not be given beside rate and service")
     elif work.load is None and not work.rate_per_s:
-        yield InputFault("work.rate", work.rate_per_s, "must be more than zero")
+        yield InputFault("work.rate", units.show(work.rate_per_s or 0.0, "1/s"), "must be more than zero")
     ways = ("mttf_s", "mtbf_s", "per_day", "per_year", "afr", "log")
     given = [name.removesuffix("_s") for name in ways if getattr(said, name) is not None]
     if len(given) != 1:
@@ -322,7 +326,7 @@ def faults(description: Sizing) -> Iterator[InputFault]:
     if max(description.levels) > hosts.most:
         yield InputFault("copies.levels", max(description.levels), f"must be at most hosts.most, {hosts.most}")
     if points.complete_s is not None and points.complete_s < points.pause_s:
-        yield InputFault("checkpoints.complete", points.complete_s, "must be at least the pause")
+        yield InputFault("checkpoints.complete", units.show(points.complete_s, "s"), "must be at least the pause")
     yield from _unit_faults(description)
     yield from _without_engine(description) if description.engine is None else _engine_faults(description)
     budget = description.target.budget_per_s
@@ -369,15 +373,23 @@ def _engine_faults(description: Sizing) -> Iterator[InputFault]:
     if engine.name not in _ENGINES:
         yield InputFault("engine.name", engine.name, f"must be one of {', '.join(_ENGINES)}: others are not sized yet")
         return
+    by_groups = engine.name == "kafka-streams"
     if description.levels != (1,):
         rule = f"must be 1: {engine.title} has no copies of tasks"
         yield InputFault("copies.levels", description.copies.levels, rule)
     if description.units is not None:
-        yield InputFault("units", NO_VALUE, f"must not be given: {engine.title} restarts all tasks together")
+        instead = "spreads tasks evenly over the instances" if by_groups else "restarts all tasks together"
+        yield InputFault("units", NO_VALUE, f"must not be given: {engine.title} {instead}")
     for path, value in (("checkpoints.detection", points.detection_s), ("checkpoints.restart", points.restart_s)):
         if value:
             hint = "recovery.restart is the time until tasks are deployed" if path.endswith("restart") else ""
-            yield InputFault(path, value, "must not be given: the engine's rules say when work goes on", hint)
+            rule = "must not be given: the engine's rules say when work goes on"
+            yield InputFault(path, units.show(value, "s"), rule, hint)
+    if by_groups:
+        yield from _of_flink(description)
+        yield from _state_faults(description)
+        yield from _detector_faults(description)
+        return
     most = description.hosts.most * (description.hosts.slots or 1)
     if description.work.parallelism is None:
         yield InputFault("work.parallelism", NO_VALUE, "is missing: nothing says how many slots the job needs")
@@ -388,6 +400,29 @@ def _engine_faults(description: Sizing) -> Iterator[InputFault]:
         yield InputFault("work.parallelism", description.work.parallelism, f"must be at most the slots of all, {most}")
     yield from _state_faults(description)
     yield from _restart_faults(description)
+
+
+def _of_flink(description: Sizing) -> Iterator[InputFault]:
+    """Yield what Flink has, and Kafka Streams has not: slots, restart strategies, other signs of a failure."""
+    detector, recovery = description.detector, description.recovery
+    connection = None if detector is None or detector.connection_s is None else units.show(detector.connection_s, "s")
+    attempt = None if recovery is None or recovery.attempt_s is None else units.show(recovery.attempt_s, "s")
+    strategy = None if recovery is None or recovery.strategy is None else recovery.strategy.kind
+    slots = "is of Flink: an instance of Kafka Streams has threads"
+    session = "is of Flink: a group removes a member after session.timeout.ms, and not before"
+    starts = "is of Flink: nothing in Kafka Streams starts an instance again"
+    given = (
+        ("work.parallelism", description.work.parallelism, slots, "write hosts.cores, with rate and service"),
+        ("hosts.slots", description.hosts.slots, slots, "write hosts.cores (num.stream.threads)"),
+        ("failures.silent", description.failures.silent or None, session, "remove it"),
+        ("detector.failed_calls", None if detector is None else detector.failed_calls, session, "remove it"),
+        ("detector.connection", connection, session, "remove it"),
+        ("recovery.strategy", strategy, starts, "remove it"),
+        ("recovery.attempt", attempt, starts, "remove it"),
+    )
+    for path, value, rule, hint in given:
+        if value is not None:
+            yield InputFault(path, value, rule, hint)
 
 
 def _least_parallelism(work: Work, cores: int) -> int:
@@ -410,18 +445,31 @@ def _state_faults(description: Sizing) -> Iterator[InputFault]:
         yield InputFault("state.size", NO_VALUE, "is missing: remote is the rate of all hosts together")
     if description.checkpoints.complete_s is None:
         rule = "is missing: a checkpoint with that state is not complete at once"
-        yield InputFault("checkpoints.complete", NO_VALUE, rule, "Flink says so as its end to end duration")
+        hint = "Flink says so as its end to end duration"
+        if description.engine is not None and description.engine.name == "kafka-streams":
+            hint = "the time of a commit: commit-latency-avg of Kafka Streams"
+        yield InputFault("checkpoints.complete", NO_VALUE, rule, hint)
+    if state.standbys and description.engine is not None and description.engine.name != "kafka-streams":
+        rule = f"is of Kafka Streams: {description.engine.title} has no copies of states"
+        yield InputFault("state.standbys", state.standbys, rule, "remove it")
+
+
+def _detector_faults(description: Sizing) -> Iterator[InputFault]:
+    """Yield a time-out below the time between two heartbeats."""
+    detector = description.detector
+    assert detector is not None
+    assert detector.heartbeat_s is not None
+    assert detector.timeout_s is not None
+    if detector.timeout_s < detector.heartbeat_s:
+        shown, least = units.show(detector.timeout_s, "s"), units.show(detector.heartbeat_s, "s")
+        yield InputFault("detector.timeout", shown, f"must be at least the heartbeat, {least}")
 
 
 def _restart_faults(description: Sizing) -> Iterator[InputFault]:
     """Yield heartbeats that contradict each other, and strategies with which the job ends some day."""
-    detector, recovery = description.detector, description.recovery
-    assert detector is not None
+    yield from _detector_faults(description)
+    recovery = description.recovery
     assert recovery is not None
-    assert detector.heartbeat_s is not None
-    assert detector.timeout_s is not None
-    if detector.timeout_s < detector.heartbeat_s:
-        yield InputFault("detector.timeout", detector.timeout_s, "must be at least the heartbeat")
     strategy = recovery.strategy
     if isinstance(strategy, FixedDelay) and strategy.attempts < UNLIMITED:
         hint = f"attempts = {UNLIMITED} sets no limit"

@@ -6,7 +6,9 @@ recovery from it takes, with D until work goes on and L = T / 2 + C rolled back 
 
     R = D + rho (L + D) / (u - rho)
 
-(models.planning.checkpoint_interval). As a function of T it falls until T_q and rises after it, where with a = 1 - rho
+(models.planning.checkpoint_interval). Where only the tasks of the lost host stand, as with Kafka Streams,
+k = 1 / (n + 1) of the work is rolled back with n hosts left, and spread over these: k rho in place of the first
+rho. As a function of T it falls until T_q and rises after it, where with a = 1 - rho
 
     a T^2 / 2 - delta T - delta (C + D) = 0
 
@@ -26,6 +28,7 @@ import numpy as np
 from models import display, units
 from models.checked_arrays import FloatArray
 from models.planning.sizing.description import Sizing
+from models.planning.sizing.group_rebalances import GroupRebalances
 from models.planning.sizing.restarts import EngineRestarts
 from models.planning.solution import Solution
 from models.reliability.times import downtime_s
@@ -76,9 +79,16 @@ class SizingProblem:
         return downtime_s(self.allowed)
 
     @cached_property
-    def restarts(self) -> EngineRestarts | None:
+    def restarts(self) -> EngineRestarts | GroupRebalances | None:
         """Return what decides D by the rules of an engine; None without one."""
-        return None if self.description.engine is None else EngineRestarts(self.description)
+        engine = self.description.engine
+        if engine is None:
+            return None
+        return (GroupRebalances if engine.name == "kafka-streams" else EngineRestarts)(self.description)
+
+    def rolled_back(self, hosts: int) -> float:
+        """Return k, the share of the work that stands after a failure that leaves so many hosts, and is repeated."""
+        return 1.0 if self.restarts is None else self.restarts.rolled_back(hosts)
 
     def down_s(self, hosts: int) -> float:
         """Return D, the mean time from a failure that leaves so many hosts until work goes on [s]."""
@@ -93,7 +103,12 @@ class SizingProblem:
     @property
     def host_word(self) -> str:
         """Return what the engine calls a host."""
-        return "host" if self.description.engine is None else "task manager"
+        return "host" if self.restarts is None else self.restarts.host_word
+
+    @property
+    def save_word(self) -> str:
+        """Return what the engine calls a checkpoint of a task."""
+        return "checkpoint" if self.restarts is None else self.restarts.save_word
 
     def text(self, plan: SystemPlan) -> str:
         """Return a plan in the words of the engine, which has no copies of tasks."""
@@ -177,7 +192,8 @@ class SizingProblem:
         if left <= 0:
             return math.inf
         down_s = self.latest_down_s(plan.hosts - plan.copies)
-        return down_s + busy * (share * interval_s + self.complete_s + down_s) / left
+        back = share * interval_s + self.complete_s + down_s
+        return down_s + self.rolled_back(plan.hosts - plan.copies) * busy * back / left
 
     def mean_recovery_s(self, plan: SystemPlan, interval_s: float) -> float:
         """Return the mean of the same recoveries [s]; where the work does not fit, with the time until it does."""
@@ -204,8 +220,8 @@ class SizingProblem:
         """Return the shortest and longest interval that are allowed [s]; None where no interval recovers in time.
 
         The shortest leaves time for the work of a system that is whole, and is no shorter than a checkpoint takes. With
-        S = target - D and the share k the target asks k rho T^2 + (rho (C + D) - (1 - rho) S) T + delta S <= 0, with
-        rho after the loss of all copies of a task.
+        S = target - D and the share q the target asks q k rho T^2 + (k rho (C + D) - (1 - rho) S) T + delta S <= 0,
+        with rho after the loss of all copies of a task.
         """
         pause, target = self.description.checkpoints.pause_s, self.description.target.recovery_s
         least = max(self.complete_s, pause / (1 - self.busy(plan, 0)) * (1 + 1e-9))
@@ -215,14 +231,14 @@ class SizingProblem:
             return None
         part, busy = self.description.target.recovery_share, self._busy_after_loss(plan)
         down_s = self.latest_down_s(plan.hosts - plan.copies)
-        time = target - down_s
-        slope = (1 - busy) * time - busy * (self.complete_s + down_s)
-        under = slope * slope - 4 * part * busy * pause * time
+        time, repeated = target - down_s, self.rolled_back(plan.hosts - plan.copies) * busy
+        slope = (1 - busy) * time - repeated * (self.complete_s + down_s)
+        under = slope * slope - 4 * part * repeated * pause * time
         if slope <= 0 or under < 0:
             return None
         # The smaller root from the product of both: the difference would lose its digits.
-        longest = (slope + math.sqrt(under)) / (2 * part * busy)
-        shortest = max(least, pause * time / (part * busy * longest))
+        longest = (slope + math.sqrt(under)) / (2 * part * repeated)
+        shortest = max(least, pause * time / (part * repeated * longest))
         return (shortest, longest) if shortest <= longest else None
 
     def _busy_after_loss(self, plan: SystemPlan) -> float:
@@ -232,15 +248,16 @@ class SizingProblem:
     def recoveries(self, plan: SystemPlan, interval_s: FloatArray, more_s: float = 0.0) -> FloatArray:
         """Return the mean recovery [s], (spare + 1, n): 0 .. spare hosts down, intervals (n,) or (spare + 1, n).
 
-        `more_s` of work has piled up besides. Infinite where checkpoints leave too little time to catch up.
+        `more_s` of all work has piled up besides. Infinite where checkpoints leave too little time to catch up.
         """
         busy = self._all_busy(plan)[:, None]
+        part = np.array([1.0 if more_s else self.rolled_back(plan.hosts - down) for down in range(len(busy))])[:, None]
         left = 1 - self.description.checkpoints.pause_s / interval_s - busy
         down_s = self._all_down_s(plan)[:, None]
         back = interval_s / 2 + self.complete_s + down_s + more_s
         # Infinite where nothing is left to catch up; the division there is of no meaning.
         with np.errstate(divide="ignore", invalid="ignore"):
-            found: FloatArray = np.where(left > 0, down_s + busy * back / left, np.inf)
+            found: FloatArray = np.where(left > 0, down_s + part * busy * back / left, np.inf)
         return found
 
     def quickest(self, plan: SystemPlan, more_s: float = 0.0) -> FloatArray:

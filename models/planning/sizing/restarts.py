@@ -15,6 +15,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
+from models import display
 from models.engines.behaviours import Behaviour, Status
 from models.engines.flink_restart import Heartbeats, PhaseLaw, TaskManagerDeath
 from models.errors import InputError
@@ -55,10 +56,52 @@ BEHAVIOURS = (
 
 
 @dataclass(frozen=True)
+class UntilWork:
+    """A part of the time from a failure until work goes on by the rules of the engine [s], and what decides it.
+
+    `latest_s` is that of the latest phase of the heartbeats.
+    """
+
+    part: str
+    mean_s: float
+    latest_s: float
+    by: str
+
+
+@dataclass(frozen=True)
 class EngineRestarts:
     """The parts of D by the rules of Apache Flink, for a description that names it."""
 
     description: Sizing
+    host_word = "task manager"
+    save_word = "checkpoint"
+    behaviours = BEHAVIOURS
+
+    def rolled_back(self, hosts: int) -> float:
+        """Return the share of the work that goes back to the checkpoint: all tasks are restarted together."""
+        return 1.0
+
+    def check(self) -> None:
+        """Raise InputError for a strategy that gives up."""
+        assert self.running
+
+    def parts(self, hosts: int) -> tuple[UntilWork, ...]:
+        """Return the parts of D with so many hosts up, and the whole."""
+        detector, recovery, state = self.description.detector, self.description.recovery, self.description.state
+        assert detector is not None
+        assert recovery is not None
+        assert recovery.strategy is not None
+        silent = "silent" if self.description.failures.silent else "a process is killed"
+        beats = f"{silent}, heartbeat {display.duration(detector.heartbeat_s)}, {recovery.strategy.kind}"
+        restore_s, fullest = self.restore_s(hosts), display.size(self.state_bytes(hosts))
+        parts = [
+            UntilWork("RUNNING", self.running.mean_s, self.running.latest_s, beats),
+            UntilWork("tasks deployed", self.deploy_s, self.deploy_s, "recovery.restart"),
+        ]
+        if state is not None:
+            by = f"{fullest} on the fullest {self.host_word}"
+            parts.append(UntilWork("state restored", restore_s, restore_s, by))
+        return (*parts, UntilWork("work goes on", self.mean_s(hosts), self.latest_s(hosts), "all of it"))
 
     @cached_property
     def running(self) -> PhaseLaw:

@@ -12,7 +12,7 @@ import networkx as nx
 from models import display, units
 from models.reliability.times import mostly_down
 from models.scenario.cluster import ExponentialFailures, ScheduledFailures
-from models.scenario.events import Death, HostFailure, Rebalance
+from models.scenario.events import Death, HostFailure, HostJoin, HostRestart, Rebalance
 from models.scenario.inputs import RunInputs
 from models.scenario.job import WindowState
 from models.scenario.scenario import Scenario
@@ -184,14 +184,15 @@ def _detected_s(scenario: Scenario, failure: HostFailure) -> float:
     if scenario.detector.check_s is not None:
         detected = math.ceil(detected / scenario.detector.check_s) * scenario.detector.check_s
     detected = min(detected, at_s + scenario.detector.notices_s(failure.silent))
-    returns = failure.repair_s is not None and scenario.detector.returns == "noticed"
+    returns = failure.repair_s is not None and scenario.detector.returns != "unnoticed"
     return min(detected, at_s + failure.repair_s) if returns and failure.repair_s is not None else detected
 
 
 def _of_failures(scenario: Scenario) -> Iterator[Advice]:
     """Warn of checkpoints without failures, and of failures without checkpoints."""
     fails = any(group.failures is not None for group in scenario.hosts.values())
-    fails = fails or scenario.detector.errs or any(isinstance(event, Death) for event in scenario.events.values())
+    ends = (Death, HostRestart, HostJoin)
+    fails = fails or scenario.detector.errs or any(isinstance(event, ends) for event in scenario.events.values())
     method = scenario.fault_tolerance.method
     batches = scenario.fault_tolerance.batches is not None  # which are no use of failures alone
     if scenario.fault_tolerance.takes_checkpoints and not batches and not fails and not scenario.migrates:

@@ -6,7 +6,16 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 
 from models.errors import NO_VALUE, InputFault
-from models.scenario.events import HostFailure, Migrate, Rebalance, Reconfigure, Rescale, WorkerFailure
+from models.scenario.events import (
+    HostFailure,
+    HostJoin,
+    HostRestart,
+    Migrate,
+    Rebalance,
+    Reconfigure,
+    Rescale,
+    WorkerFailure,
+)
 from models.scenario.job import Operator
 from models.scenario.rules.dataflow import MOST_TASKS, broken_in, unknown_name, whole
 from models.scenario.scenario import Scenario
@@ -192,10 +201,15 @@ def _of_events(scenario: Scenario, names: _Names) -> Iterator[InputFault]:
     """Yield unknown hosts and operators of events, and operators whose key groups cannot move."""
     for name, event in scenario.events.items():
         here = ("events", name)
-        if isinstance(event, (HostFailure, WorkerFailure, Migrate)):
+        if isinstance(event, (HostFailure, WorkerFailure, HostJoin, Migrate)):
             fault = names.host((*here, "host"), event.host)
             if fault:
                 yield fault
+        if isinstance(event, HostRestart):
+            for index, host in enumerate(event.hosts):
+                fault = names.host((*here, "hosts", index), host)
+                if fault:
+                    yield fault
         if isinstance(event, Rebalance):
             for index, group in enumerate(event.hosts):
                 yield from names.group((*here, "hosts", index), group)

@@ -7,7 +7,16 @@ from typing import NamedTuple
 
 from models import units
 from models.errors import NO_VALUE, InputFault
-from models.scenario.events import DriverFailure, Event, HostFailure, Rebalance, Rescale, WorkerFailure
+from models.scenario.events import (
+    DriverFailure,
+    Event,
+    HostFailure,
+    HostJoin,
+    HostRestart,
+    Rebalance,
+    Rescale,
+    WorkerFailure,
+)
 from models.scenario.job import Operator
 from models.scenario.rules import cluster, storm
 from models.scenario.rules.dataflow import whole
@@ -112,8 +121,8 @@ _WORDS = {
     ),
     "kafka-streams": _Words(
         "heartbeat.interval.ms",
-        "instances that come and go on purpose are not",
-        "warm-ups and probing rebalances are not simulated: leave `engine` out to move key groups",
+        "who starts and stops instances by their load is not: events of kind host-join and host-restart do",
+        "key groups move when an instance joins (host-join): leave `engine` out to move them one by one",
     ),
     "storm": _Words(
         "worker.heartbeat.frequency.secs",
@@ -129,11 +138,15 @@ def _without(event: Event, engine: str) -> str | None:
         "flink": (HostFailure, Rescale),
         "spark": (HostFailure, DriverFailure),
         "storm": (HostFailure, WorkerFailure, Rebalance),
+        "kafka-streams": (HostFailure, HostRestart, HostJoin),
     }
-    if isinstance(event, own.get(engine, HostFailure)):
+    if isinstance(event, own[engine]):
         return None
     if isinstance(event, WorkerFailure):
         return "is of Storm, whose supervisors start workers: write host-failure"
+    if isinstance(event, (HostRestart, HostJoin)):
+        what = {"flink": "a TaskManager", "spark": "an executor", "storm": "a supervisor"}[engine]
+        return f"{what} that stops fails its tasks: write host-failure, with repair"
     if not isinstance(event, DriverFailure):
         return _WORDS[engine].moves
     return {
@@ -284,6 +297,10 @@ def _of_topics(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFau
         if isinstance(event, HostFailure) and event.host in brokers:
             where = path_text(("events", name, "host"))
             yield InputFault(where, event.host, "is a broker, which does not fail here", "let an instance fail")
+        for index, host in enumerate(event.hosts) if isinstance(event, HostRestart) else ():
+            if host in brokers:
+                where = path_text(("events", name, "hosts", index))
+                yield InputFault(where, host, "is a broker, which is not restarted here", "restart instances")
     groups = layout.host_group_names(scenario)
     for group in dict.fromkeys(groups[host] for host in sorted(brokers)):
         if scenario.hosts[group].failures is not None:

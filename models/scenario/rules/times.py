@@ -11,7 +11,7 @@ from models import display, units
 from models.distributions import Deterministic, Uniform
 from models.engines.restart_strategies import ExponentialDelay, FailureRate, FixedDelay
 from models.errors import InputFault
-from models.scenario.events import Death
+from models.scenario.events import Death, HostRestart
 from models.scenario.scenario import Scenario
 from models.scenario.workload import (
     NexmarkKeys,
@@ -49,7 +49,8 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
     batches = scenario.fault_tolerance.batches
     if batches is not None:
         laws |= {f"fault_tolerance.micro_batches.{key}": getattr(batches, key) for key in ("plan", "commit", "cold")}
-    failures = ((name, event) for name, event in scenario.events.items() if isinstance(event, Death))
+    ends = (Death, HostRestart)
+    failures = ((name, event) for name, event in scenario.events.items() if isinstance(event, ends))
     laws |= {path_text(("events", name, "delay")): failure.delay for name, failure in failures}
     for path, law in laws.items():
         if isinstance(law, Uniform) and not law.low_s < law.high_s:

@@ -469,7 +469,8 @@ def test_kafka_streams_brings_its_values_where_the_file_says_nothing() -> None:
     tolerance = made.fault_tolerance
     assert (tolerance.method, tolerance.store, tolerance.kind) == ("changelog", "remote", "incremental")
     assert (tolerance.guarantee, tolerance.interval_s) == ("at-least-once", 30.0)
-    assert tolerance.changelogs == Changelog(standbys=0, uncompacted=0.5)
+    assert tolerance.changelogs == Changelog(standbys=0, uncompacted=0.5, warmups=2)
+    assert (tolerance.changelogs.probing_s, tolerance.changelogs.acceptable_lag) == (600.0, 10_000)
     assert (made.detector.heartbeat_s, made.detector.timeout_s, made.detector.returns) == (3.0, 45.0, "unnoticed")
     assert made.detector.connection_s is None
     assert (made.hosts["app"].cpu, made.hosts["app"].cores, made.hosts["broker"].cores) == ("shared", 4, 1)
@@ -600,7 +601,38 @@ REFUSED_BY_KAFKA: dict[str, tuple[dict[str, Any], str]] = {
         {"events": {"m": {"kind": "migrate", "at": "1 s", "operator": "sum", "key_group": 0, "host": "app-0"}}},
         "events.m.kind = migrate: is not simulated with Kafka Streams 4.3",
     ),
-    "elasticity": ({"elasticity": {"policy": "threshold"}}, "instances that come and go on purpose are not"),
+    "elasticity": ({"elasticity": {"policy": "threshold"}}, "events of kind host-join and host-restart do"),
+    "a broker that is restarted": (
+        {"events": {"stop": {"kind": "host-restart", "at": "5 min", "hosts": ["app-0", "broker-1"]}}},
+        "events.stop.hosts[1] = broker-1: is a broker, which is not restarted here",
+    ),
+    "an instance that joins and is there": (
+        {"events": {"more": {"kind": "host-join", "at": "5 min", "host": "app-2"}}},
+        "events.more.host = app-2: is in use from the start",
+    ),
+    "an unknown instance": (
+        {"events": {"stop": {"kind": "host-restart", "at": "5 min", "hosts": ["app-7"]}}},
+        "events.stop.hosts[0] = app-7",
+    ),
+    "a spare instance that stops": (
+        {
+            "hosts": {"broker": {}, "app": {"count": 4, "cores": 4, "spare": 1}},
+            "events": {"stop": {"kind": "host-restart", "at": "5 min", "hosts": ["app-3"]}},
+        },
+        "events.stop.hosts[0] = app-3: is a spare host, which nothing uses",
+    ),
+    "an instance that stops twice for good": (
+        {"events": {"stop": {"kind": "host-restart", "at": "5 min", "hosts": ["app-0", "app-0"]}}},
+        "events.stop.hosts[1] = app-0: has stopped for good by then",
+    ),
+    "a disk of an instance that does not come back": (
+        {"events": {"stop": {"kind": "host-restart", "at": "5 min", "hosts": ["app-0"], "disk": "lost"}}},
+        "events.stop.disk = lost: has no part where hosts do not come back",
+    ),
+    "a pause after one instance": (
+        {"events": {"stop": {"kind": "host-restart", "at": "5 min", "hosts": ["app-0"], "pause": "1 s"}}},
+        "events.stop.pause: is a time between two hosts, and there is one",
+    ),
     "waves": ({"waves": {"interval": "1 s"}}, "waves: is of Storm, not of Kafka Streams"),
     "topics beside tasks": (
         {"placement": {"operators": {"in": "broker", "sum": "app"}, "tasks": {"out-0": "app-0"}}},
@@ -654,6 +686,30 @@ def test_what_only_flink_has_is_refused_once(what: str, refused: Callable[..., l
     changes, where = OF_FLINK[what]
     (found,) = (one for one in refused(**changes) if where in one)
     assert f"{where}: is of Flink" in found
+
+
+def test_members_that_stop_and_join_need_changelogs() -> None:
+    raw = {key: value for key, value in APPLICATION.items() if key != "engine"} | {
+        "fault_tolerance": {"method": "checkpoint"},
+        "detector": {"returns": "resumed"},
+        "events": {
+            "stop": {"kind": "host-restart", "at": "5 min", "hosts": ["app-0"]},
+            "more": {"kind": "host-join", "at": "5 min", "host": "app-0"},
+        },
+    }
+    with pytest.raises(InputError) as caught:
+        scenario_from(raw)
+    needs = "needs the method changelog; fault_tolerance.method is checkpoint"
+    found = [str(fault) for fault in caught.value.faults]
+    for path in ("detector.returns = resumed", "events.stop.kind = host-restart", "events.more.kind = host-join"):
+        assert any(one.startswith(f"{path}: {needs}") for one in found), found
+
+
+@pytest.mark.parametrize("engine", ["flink", "spark"])
+def test_other_engines_have_no_members(engine: str) -> None:
+    events = {"stop": {"kind": "host-restart", "at": "5 min", "hosts": ["app-0"]}}
+    with pytest.raises(InputError, match=r"events.stop.kind = host-restart: is not simulated with"):
+        scenario_from(APPLICATION | {"engine": engine, "events": events})
 
 
 def test_changelogs_need_the_method_and_no_moves() -> None:

@@ -59,6 +59,7 @@ SHORT = {
         "events.kill.at=12 s",
         *ONCE,
     ],
+    "kafka-streams-restart": ["duration=90 s", "events.roll.at=12 s", "workload.clicks.rate=50 /s", *ONCE],
     "spark-recovery": ["duration=40 s", "events.kill.at=12 s", "workload.clicks.rate=50 /s", *ONCE],
     "storm-recovery": ["duration=70 s", "events.kill.at=12 s", "workload.clicks.rate=50 /s", *ONCE],
     "tiny-sweep": ONCE,

@@ -164,7 +164,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"state": {"size": "1 GB", "restore": "1 GB/s"}, "checkpoints": {"complete": None}},
         "checkpoints.complete",
     ),
-    "a time-out before a heartbeat": ({"detector": {"timeout": "5 s"}}, "detector.timeout = 5.0: must be at least"),
+    "a time-out before a heartbeat": ({"detector": {"timeout": "5 s"}}, "detector.timeout = 5 s: must be at least"),
     "restarts that run out": ({"recovery": {"strategy": {"kind": "fixed-delay"}}}, "recovery.strategy.attempts = 1"),
     "an engine that is not simulated": ({"engine": "storm"}, "engine.name = storm: must be one of flink"),
     "a version that is none": ({"engine": {"name": "flink", "version": "3.0"}}, "engine.version"),
