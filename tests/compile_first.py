@@ -34,6 +34,7 @@ STATE = (
     'operators.server.deserialise="1 MB/s"',
 )
 EARLY = "events.move.at=40 s"
+KILLED = ("duration=80 s", "events.kill.at=30 s", "workload.clicks.rate=50 /s", ONE)
 RUNS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
     "extended": (
         EVENT_LOOP,
@@ -45,6 +46,11 @@ RUNS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
             ("elastic-line", ONE),
             ("windowed-join", SHORT, ONE),
             ("backpressure", "duration=50 s", ONE),
+            ("windowed-join", SHORT, ONE, HISTOGRAMS),
+            ("flink-recovery", *KILLED),
+            ("flink-recovery", *KILLED, "fault_tolerance.barriers.unaligned=true"),
+            ("spark-recovery", *KILLED),
+            ("user-rebalance", "duration=30 s", "warmup=5 s", "events.move.at=10 s", "workload.views.rate=200 /s", ONE),
         ),
     ),
     "scan": (SCAN, (("mm1", SHORT, ONE), ("mm1", SHORT, ONE, TWO_HOSTS, CHECKPOINTS, HISTOGRAMS))),
@@ -54,6 +60,7 @@ RUNS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
             ("backlog", SHORT, ONE, HISTOGRAMS),  # the only one that needs no more than tuples and checkpoints
             ("mm1", SHORT, ONE, TWO_HOSTS, SLOW, CHECKPOINTS, CRASH, *STATE),
             ("mm1", SHORT, ONE, TWO_HOSTS, SLOW, CHECKPOINTS, CRASH, *STATE, AT_MOST_ONCE),
+            ("mm1", SHORT, ONE, TWO_HOSTS, CHECKPOINTS, CRASH),
         ),
     ),
 }

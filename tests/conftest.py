@@ -41,8 +41,8 @@ SLOWEST = 10
 """So many files are named at the end."""
 
 EXAMPLES = "HOLDFAST_EXAMPLES"
-"""Environment variable: with `all` tests of Hypothesis try all their examples, as they do each night; else 1 in 10."""
-FEW = 10
+"""Environment variable: with `all` tests of Hypothesis try all their examples, as they do each night; else 1 in 20."""
+FEW = 5
 """So many examples are not made fewer."""
 
 os.environ.setdefault(WAIT, "wait")  # a test that finds nothing compiled is about the compiled engine all the same
@@ -76,16 +76,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             place[item] = TOGETHER.index(group)
     items.sort(key=place.__getitem__)  # else as before
     if os.environ.get(EXAMPLES) != "all":
-        _try_a_tenth_of_the_examples({item.function for item in items if isinstance(item, pytest.Function)})
+        _try_a_part_of_the_examples({item.function for item in items if isinstance(item, pytest.Function)})
 
 
-def _try_a_tenth_of_the_examples(functions: Iterable[Any]) -> None:
-    """Try a tenth of the examples of tests of Hypothesis, but for slow ones."""
+def _try_a_part_of_the_examples(functions: Iterable[Any]) -> None:
+    """Try one in twenty of the examples of tests of Hypothesis, but for slow ones."""
     for function in functions:
         asked = getattr(function, "_hypothesis_internal_use_settings", None)
         slow = any(mark.name == "slow" for mark in getattr(function, "pytestmark", ()))
         if asked is not None and not slow and asked.max_examples > FEW:
-            fewer = max(FEW, asked.max_examples // 10)
+            fewer = max(FEW, asked.max_examples // 20)
             function._hypothesis_internal_use_settings = settings(asked, max_examples=fewer)
 
 

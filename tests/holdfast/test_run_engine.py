@@ -42,7 +42,9 @@ def test_both_engines_print_the_same_document_but_for_the_name_of_the_kernel(
 
 
 def test_numba_is_not_loaded_for_the_plain_engine(tmp_path: Path) -> None:
-    loaded = loaded_by(command("run", "mm1", *SHORT, "--engine", "plain"), tmp_path)
+    loaded = loaded_by(
+        command("run", "mm1", *SHORT, "--set", "duration=5 s", "--set", "warmup=1 s", "--engine", "plain"), tmp_path
+    )
     assert "simpy" in loaded
     assert loaded.isdisjoint({"numba", "llvmlite"})
 

@@ -19,12 +19,16 @@ def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 # Millions of tuples: the same with fewer.
 FEWER = {
+    "elastic-sentiment": ("duration=8 s", "warmup=1 s", "workload.messages.rate=300 /s"),
+    "flink-recovery": ("duration=80 s", "events.kill.at=30 s"),
+    "rebalance-chain-50": ("duration=100 s", "warmup=5 s", "events.move.at=10 s"),
+    "spark-recovery": ("duration=40 s", "events.kill.at=12 s"),
     "user-rebalance": (
         "duration=60 s",
         "events.move.at=10 s",
         "workload.views.rate=600 /s",
         "workload.clicks.rate=200 /s",
-    )
+    ),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,12 @@ def altered(raw: Any) -> Iterator[tuple[str, Any]]:
             yield f"{path} = {wrong}", made
 
 
+@cache
+def schema_for(kind: str) -> dict[str, Any]:
+    """The schema of a kind of files; no test changes it."""
+    return schema_of(described(kind))
+
+
 def test_every_example_is_of_a_kind_and_every_kind_has_an_example() -> None:
     there = {path.name for path in EXAMPLES.iterdir() if path.suffix in (".toml", ".json")}
     assert there == {*FILES, *NO_INPUT}
@@ -117,19 +124,19 @@ def test_every_example_is_of_a_kind_and_every_kind_has_an_example() -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_the_schema_takes_every_example(name: str) -> None:
-    assert list(faults(tables(name), schema_of(described(FILES[name])))) == []
+    assert list(faults(tables(name), schema_for(FILES[name]))) == []
 
 
 @pytest.mark.parametrize("path", sorted(LIBRARY.glob("*.toml")), ids=lambda path: path.stem)
 def test_the_schema_takes_every_scenario_of_the_library(path: Path) -> None:
-    assert list(faults(tables_of(path), schema_of(described("scenario")))) == []
+    assert list(faults(tables_of(path), schema_for("scenario"))) == []
 
 
 # A scenario takes long to check: one of them stands for all.
 @pytest.mark.parametrize("name", [one for one in FILES if FILES[one] != "scenario" or one == "two-hosts.toml"])
 def test_what_the_schema_refuses_the_reader_refuses_too(name: str, reader: Callable[[str, Any], None]) -> None:
     kind, raw = FILES[name], tables(name)
-    schema = schema_of(described(kind))
+    schema = schema_for(kind)
     reader(kind, raw)
     refused = 0
     for what, made in altered(raw):
@@ -147,7 +154,7 @@ def test_what_the_schema_refuses_the_reader_refuses_too(name: str, reader: Calla
 @pytest.mark.parametrize("name", FILES)
 def test_the_schema_refuses_what_no_file_of_the_kind_may_say(name: str) -> None:
     raw = tables(name)
-    schema = schema_of(described(FILES[name]))
+    schema = schema_for(FILES[name])
     assert list(faults(raw | {"no_such_key": 1}, schema)) == ["$.no_such_key: not known"]
     for key in schema.get("required", ()):
         rest = {other: value for other, value in raw.items() if other != key}

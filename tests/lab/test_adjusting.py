@@ -15,19 +15,47 @@ SEED = 32  # a schedule without a crash, in which as printed something is lost
 
 
 def test_nothing_is_lost_while_operators_are_adjusted() -> None:
-    met = campaign(range(200))
+    met = campaign(range(80))
     assert not met["lost"]
-    assert met["adjustments"] > 200
-    assert met["adjustments that were undone"] > 20
-    assert met["adjustments that were finished after a crash"] > 5
-    assert [what for what in MESSAGES if met[what] < 60] == [], met
+    assert met["adjustments"] > 80
+    assert met["adjustments that were undone"] > 8
+    assert met["adjustments that were finished after a crash"] > 2
+    assert [what for what in MESSAGES if met[what] < 24] == [], met
+
+
+MEETS = {
+    "adjust": 12,
+    "downstream_get_ready": 1,
+    "downstream_init": 1,
+    "let_go": 1,
+    "loaded": 1,
+    "partition_state": 12,
+    "received": 12,
+    "resent": 1,
+    "scale_up_fin": 1,
+    "slice_partition_state": 6,
+    "stored": 3,
+    "switch": 3,
+    "switched": 3,
+}
+STAYS_MEETS = dict.fromkeys(MEETS, 4) | {
+    "adjust": 11,
+    "loaded": 5,
+    "partition_state": 11,
+    "received": 76,
+    "scale_up_init": 7,
+    "stored": 40,
+    "switch": 5,
+}
+"""Seeds that meet a crash after the message: tried first."""
 
 
 def crashed(role: str, message: str) -> bool:
     """Whether a crash of the role comes after the message in some schedule that is aimed at it; none loses anything."""
     jobs = with_tasks_that_stay if role == "stays" else lambda job: True
     aim = Aim((message,), (role,), (1,), (0.2, 0.4), (20, 40), jobs=jobs)
-    for seed in range(400):
+    meets = STAYS_MEETS if role == "stays" else MEETS
+    for seed in (meets.get(message, 0), *range(400)):
         one = Adjusting.drawn(seed, aim=aim)
         assert one.run() == [], (seed, role, message)
         if one.met[f"crash of {role} after {message}"]:
@@ -43,35 +71,35 @@ def test_a_crash_of_each_role_after_each_message_loses_nothing(role: str) -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_nothing_is_lost_in_many_schedules(part: int) -> None:
-    assert not campaign(range(200 + part * 5_000, 5_200 + part * 5_000))["lost"]
+    assert not campaign(range(80 + part * 5_000, 5_080 + part * 5_000))["lost"]
 
 
 @pytest.mark.parametrize("jobs", OTHERS)
 def test_nothing_is_lost_at_joins_and_bounded_queues(jobs: str) -> None:
-    assert not campaign(range(50), jobs=jobs)["lost"]
+    assert not campaign(range(20), jobs=jobs)["lost"]
 
 
 @pytest.mark.parametrize("assumption", [BOLD, BEYOND])
 def test_more_failures_lose_nothing_or_the_ledger_says_what(assumption: str) -> None:
-    met = campaign(range(60), assumption=assumption)
+    met = campaign(range(25), assumption=assumption)
     assert assumption == BEYOND or not met["lost"]
 
 
 @pytest.mark.slow
 def test_what_the_small_samples_leave_out() -> None:
     for jobs in OTHERS:
-        assert not campaign(range(50, 150), jobs=jobs)["lost"]
-    assert not campaign(range(60, 200), assumption=BOLD)["lost"]
-    campaign(range(60, 200), assumption=BEYOND)  # the ledger says what is lost
+        assert not campaign(range(20, 150), jobs=jobs)["lost"]
+    assert not campaign(range(25, 200), assumption=BOLD)["lost"]
+    campaign(range(25, 200), assumption=BEYOND)  # the ledger says what is lost
     for adjustment in LITERAL:
         assert campaign(range(50, 150), adjustment)["schedules that lose"] > 10
     for tamper in HARMLESS.values():
-        assert [seed for seed in range(50, 150) if Adjusting.drawn(seed, tamper=tamper).run()] == []
+        assert [seed for seed in range(20, 150) if Adjusting.drawn(seed, tamper=tamper).run()] == []
 
 
 @pytest.mark.parametrize("adjustment", LITERAL)
 def test_as_printed_tuples_are_lost_and_the_ledger_says_which(adjustment: tuple[str, str]) -> None:
-    assert campaign(range(50), adjustment)["schedules that lose"] > 5
+    assert campaign(range(25), adjustment)["schedules that lose"] > 2
 
 
 @pytest.mark.parametrize("checkpoint", ["last", "new"])
@@ -128,7 +156,7 @@ def test_a_mutant_is_noticed(name: str) -> None:
 
 @pytest.mark.parametrize("name", HARMLESS)
 def test_what_is_only_slower_or_the_same_is_not_blamed(name: str) -> None:
-    assert [seed for seed in range(50) if Adjusting.drawn(seed, tamper=HARMLESS[name]).run()] == []
+    assert [seed for seed in range(20) if Adjusting.drawn(seed, tamper=HARMLESS[name]).run()] == []
 
 
 def test_a_seed_gives_the_same_schedule_each_time() -> None:

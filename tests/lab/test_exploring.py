@@ -21,16 +21,13 @@ every_shape = pytest.mark.parametrize("shape", SHAPES)
 BROKEN = {mutant.name: mutant for mutant in MUTANTS}
 
 
-MANY = ("direct", "lazy_move")  # more than 10,000 schedules of one tuple: the test command explores two deviations
-
-
 def others_later(*now: str) -> pytest.MarkDecorator:
     """Every protocol, but for these in the slow campaign."""
     rest = [pytest.param(name, marks=pytest.mark.slow) for name in PROTOCOLS if name not in now]
     return pytest.mark.parametrize("protocol", [*now, *rest])
 
 
-@others_later(*(name for name in PROTOCOLS if name not in MANY))
+@others_later("cpa", "cpal")
 def test_all_schedules_of_one_source_with_one_tuple(protocol: str) -> None:
     found = explore(tiny(protocol, sources=1, tuples=1))
     assert found.complete

@@ -22,7 +22,7 @@ from sim.recovery.source_backup import SourceBackup
 HISTORIES = ("upstream-backup", "source-backup")
 REPLICAS = "active-replication"
 METHODS = ("state-management", "synchronous-checkpoints", *HISTORIES, REPLICAS)
-SEEDS = 100  # of each method
+SEEDS = 40  # of each method
 MORE = range(SEEDS, 5_000)
 
 

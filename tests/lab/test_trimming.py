@@ -51,38 +51,38 @@ def campaign(seeds: range, assumption: str = WITHIN, reading: str = "safe", jobs
 
 
 def test_nothing_is_lost_within_the_assumption() -> None:
-    met = campaign(range(200))
+    met = campaign(range(100))
     assert not met["lost"]
-    assert [what for what in (*ACKS, *CRASHES) if met[what] < 3] == [], met
-    assert met["1 in a row failed"] > 90
-    assert met["2 in a row failed"] > 2
+    assert [what for what in (*ACKS, *CRASHES) if not met[what]] == [], met
+    assert met["1 in a row failed"] > 45
+    assert met["2 in a row failed"] > 0
 
 
 @pytest.mark.slow
 def test_nothing_is_lost_within_the_assumption_in_many_schedules() -> None:
-    assert not campaign(range(200, 20_600))["lost"]
+    assert not campaign(range(100, 20_600))["lost"]
 
 
 def test_states_whose_checkpoints_hold_outputs_may_fail_together() -> None:
-    assert not campaign(range(130), BOLD)["lost"]
+    assert not campaign(range(50), BOLD)["lost"]
 
 
 @pytest.mark.slow
 def test_states_whose_checkpoints_hold_outputs_may_fail_together_in_many_schedules() -> None:
-    assert not campaign(range(130, 10_400), BOLD)["lost"]
+    assert not campaign(range(50, 10_400), BOLD)["lost"]
 
 
 @every_other_job
 def test_nothing_is_lost_at_joins_and_bounded_queues(jobs: str) -> None:
-    assert not campaign(range(50), jobs=jobs)["lost"]
-    assert not campaign(range(35), BOLD, jobs=jobs)["lost"]
+    assert not campaign(range(20), jobs=jobs)["lost"]
+    assert not campaign(range(15), BOLD, jobs=jobs)["lost"]
 
 
 @pytest.mark.slow
 @every_other_job
 def test_nothing_is_lost_at_joins_and_bounded_queues_in_many_schedules(jobs: str) -> None:
-    assert not campaign(range(50, 5_150), jobs=jobs)["lost"]
-    assert not campaign(range(35, 2_600), BOLD, jobs=jobs)["lost"]
+    assert not campaign(range(20, 5_150), jobs=jobs)["lost"]
+    assert not campaign(range(15, 2_600), BOLD, jobs=jobs)["lost"]
 
 
 # -- the literal reading, and beyond the assumption
@@ -107,7 +107,7 @@ def test_one_crash_of_a_state_loses_an_output_if_checkpoints_hold_none() -> None
 
 @pytest.mark.parametrize("reading", ["safe", "literal"])
 def test_the_ledger_says_what_is_lost_beyond_the_assumption(reading: str) -> None:
-    assert campaign(range(100), BEYOND, reading)["schedules that lose"] > 2
+    assert campaign(range(50), BEYOND, reading)["schedules that lose"] > 1
     for jobs in OTHERS:
         assert campaign(range(50), BEYOND, reading, jobs)["schedules that lose"] > 0
 
@@ -115,7 +115,7 @@ def test_the_ledger_says_what_is_lost_beyond_the_assumption(reading: str) -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize("reading", ["safe", "literal"])
 def test_the_ledger_says_what_is_lost_beyond_the_assumption_in_many_schedules(reading: str) -> None:
-    assert campaign(range(100, 5_300), BEYOND, reading)["schedules that lose"] > 100
+    assert campaign(range(50, 5_300), BEYOND, reading)["schedules that lose"] > 100
     for jobs in OTHERS:
         campaign(range(50, 100), BEYOND, reading, jobs)
 
@@ -133,12 +133,12 @@ def test_a_mutant_is_noticed_under_the_seed_of_the_table(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", HARMLESS)
 def test_what_is_only_slower_or_the_same_is_not_blamed_in_more_schedules(name: str) -> None:
-    assert [seed for seed in range(60, 200) if Slicing.drawn(seed, tamper=HARMLESS[name]).run()] == []
+    assert [seed for seed in range(25, 200) if Slicing.drawn(seed, tamper=HARMLESS[name]).run()] == []
 
 
 @pytest.mark.parametrize("name", HARMLESS)
 def test_what_is_only_slower_or_the_same_is_not_blamed(name: str) -> None:
-    assert [seed for seed in range(60) if Slicing.drawn(seed, tamper=HARMLESS[name]).run()] == []
+    assert [seed for seed in range(25) if Slicing.drawn(seed, tamper=HARMLESS[name]).run()] == []
 
 
 def test_the_page_has_the_table_of_the_mutants() -> None:
@@ -163,7 +163,7 @@ def near(crash_after: tuple[int, ...]) -> pytest.MarkDecorator:
 OPERATORS = ("stage0", "stage1")
 
 
-@near((2, 5))
+@near((2,))
 def test_one_deviation_from_the_order_of_age_loses_nothing(stateless: str, victim: str, crash_after: int) -> None:
     found = explored_near(stateless, victim, crash_after, deviations=1)
     assert found.complete

@@ -70,10 +70,10 @@ def test_both_planes_tell_of_frontiers_at_the_same_instants() -> None:
 
 def test_both_planes_give_equal_rows() -> None:
     seen = Counter[str]()
-    for seed in range(30):
+    for seed in range(15):
         assert on_both(seed, seen) == [], seed
-    assert seen["put"] > 40
-    assert seen["refused"] > 50
+    assert seen["put"] > 20
+    assert seen["refused"] > 25
     assert seen["lost"] == 0
 
 

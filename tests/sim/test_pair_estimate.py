@@ -104,7 +104,9 @@ def test_rings_are_as_large_as_in_the_run(trimming: dict[str, Any]) -> None:
     assert measured <= at_most <= 2 * measured
 
 
-@pytest.mark.parametrize("trimming", SLICED, ids=str)
+@pytest.mark.parametrize(
+    "trimming", [SLICED[0], *(pytest.param(one, marks=pytest.mark.slow) for one in SLICED[1:])], ids=str
+)
 def test_slices_are_as_many_in_the_plain_engine(trimming: dict[str, Any]) -> None:
     made = job(8, new_keys=False, **trimming)
     protocol, most = run_of(made, PlainPlane).trimming, open_slices(made)

@@ -237,13 +237,14 @@ def test_the_constants_are_those_of_one_job_on_one_machine() -> None:
     assert found.slowdown == pytest.approx(1.70, abs=0.01)
 
 
-@pytest.mark.parametrize("recording", ["quiet", "busy"])
+@pytest.mark.parametrize("recording", ["quiet", pytest.param("busy", marks=pytest.mark.slow)])
 def test_the_median_errors_are_below_15_percent(recording: str) -> None:
     found = errors(lambda _: fitted(), recording)
     assert np.allclose(found, MODEL[recording], atol=0.3)
     assert all(middle <= 15 for middle, _ in found)
 
 
+@pytest.mark.slow  # it fits once more for each condition
 @pytest.mark.parametrize("recording", ["quiet", "busy"])
 def test_all_but_one_are_with_each_condition_left_out_of_the_fit(recording: str) -> None:
     found = errors(fitted, recording)

@@ -257,6 +257,7 @@ def test_the_constants_are_those_of_one_query_on_one_machine() -> None:
     assert found.slowdown == pytest.approx(1.72, abs=0.01)
 
 
+@pytest.mark.slow  # as is each test that fits once more for each condition
 def test_the_rate_of_a_batch_is_not_determined_by_four_conditions() -> None:
     # All conditions have the same rate: time per batch and time per event can stand for each other.
     rates = [fitted(number).events_per_s for number in CONDITIONS]
@@ -265,13 +266,14 @@ def test_the_rate_of_a_batch_is_not_determined_by_four_conditions() -> None:
     assert max(starts) < 1.1 * min(starts)
 
 
-@pytest.mark.parametrize("recording", ["light", "busy"])
+@pytest.mark.parametrize("recording", ["light", pytest.param("busy", marks=pytest.mark.slow)])
 def test_the_median_errors_are_below_15_percent(recording: str) -> None:
     found = errors(lambda number: predicted(number, fitted()), recording)
     assert np.allclose(found, MODEL[recording], atol=0.3)
     assert all(middle <= 15 for middle, _ in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recording", ["light", "busy"])
 def test_with_each_condition_left_out_of_the_fit_the_catch_up_of_the_busy_one_is_farther_off(recording: str) -> None:
     found = errors(lambda number: predicted(number, fitted(number)), recording)

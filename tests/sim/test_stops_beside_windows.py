@@ -201,14 +201,14 @@ def check_windows(seed: int) -> int:
 
 
 def test_windows_emit_what_follows_from_the_sources_whatever_was_stopped() -> None:
-    stopped = [check_windows(seed) for seed in range(12)]
-    assert sum(checks >= 0 for checks in stopped) > 8
-    assert sum(checks > 0 for checks in stopped) > 5
+    stopped = [check_windows(seed) for seed in range(6)]
+    assert sum(checks >= 0 for checks in stopped) > 3
+    assert sum(checks > 0 for checks in stopped) > 2
 
 
 @pytest.mark.slow
 def test_a_long_campaign_of_windows_that_were_stopped() -> None:
-    stopped = [check_windows(seed) for seed in range(12, 600)]
+    stopped = [check_windows(seed) for seed in range(6, 600)]
     assert sum(checks >= 0 for checks in stopped) > 400
 
 
@@ -234,7 +234,7 @@ def check_timers(seed: int) -> bool:
 
 
 def test_timers_emit_what_was_due_whatever_was_stopped() -> None:
-    assert sum(check_timers(seed) for seed in range(12)) >= 3
+    assert sum(check_timers(seed) for seed in range(8)) >= 2
 
 
 # -- equality

@@ -105,7 +105,12 @@ def served(law: dict[str, Any], **changes: Any) -> Scenario:
     ("service", "scv", "vacation"),
     [
         (EXPONENTIAL, 1.0, Vacation(0.06, exponential=False)),
-        ({"distribution": "gamma", "mean": "10 ms", "shape": 0.5}, 2.0, Vacation(0.06, exponential=True)),
+        pytest.param(
+            {"distribution": "gamma", "mean": "10 ms", "shape": 0.5},
+            2.0,
+            Vacation(0.06, exponential=True),
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["mm1-equal-vacations", "mg1-exponential-vacations"],
 )

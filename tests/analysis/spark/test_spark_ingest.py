@@ -418,7 +418,7 @@ def test_the_callers_session_keeps_its_settings(spark: Any, tmp_path: Path) -> N
 SETUPS = {"at once": setup(0, 1), "on Spark": setup(2**40, 3)}
 
 
-@pytest.mark.parametrize("copies", [1, 5])
+@pytest.mark.parametrize("copies", [pytest.param(1, marks=pytest.mark.slow), 5])
 def test_no_setup_changes_a_profile_or_its_quarantine(
     spark: Any, flights: pd.DataFrame, tmp_path: Path, copies: int
 ) -> None:

@@ -33,7 +33,7 @@ def searched(problem: QuerySelection, work: float, *, seed: int = 0, deadline: f
     return improved(problem, np.zeros_like(possible), tree, work, np.random.default_rng(seed), deadline)
 
 
-@pytest.mark.parametrize("seed", sample(6, 20))
+@pytest.mark.parametrize("seed", sample(2, 20))
 def test_where_all_operators_are_free_the_best_set_is_found(seed):
     problem = drawn(seed)
     queries, timed_out = searched(problem, 1e6)

@@ -33,7 +33,7 @@ CASES: dict[str, dict[str, Any]] = {
     "a bounded queue": {"buffers": ("count",)},
     "bounded up to the source": {"buffers": ("clean", "count")},
 }
-SAMPLE = ("queues", "a host that fails", "bounded up to the source")  # what the others do with, all in all
+SAMPLE = ("queues", "bounded up to the source")  # what the others do with, but for a failure
 
 
 def raw(rate_per_s: float, *, buffers: tuple[str, ...] = (), **changes: object) -> dict[str, Any]:

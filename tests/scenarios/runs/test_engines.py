@@ -18,7 +18,7 @@ ONCE = ["replications=1"]
 MOVED = ["duration=60 s", "warmup=5 s", "events.move.at=10 s", *ONCE]
 SHORT = {
     "backlog": ONCE,
-    "backpressure": ["duration=100 s", *ONCE],
+    "backpressure": ["duration=50 s", *ONCE],
     "best-rebalance": MOVED,
     "bin-migration": ["duration=11 s", "workload.events.rate=300 /s", *ONCE],
     "crash-recovery": ONCE,

@@ -272,7 +272,7 @@ def full_job(kind: str, seed: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("guarantee", ["exactly-once", "at-least-once"])
 def test_guarantees_hold_whatever_crashes(guarantee: str) -> None:
-    assert sum(check(Random(f"barriers {seed}"), guarantee, with_barriers) for seed in range(12)) >= 6
+    assert sum(check(Random(f"barriers {seed}"), guarantee, with_barriers) for seed in range(6)) >= 3
 
 
 def test_both_planes_give_equal_rows() -> None:
@@ -288,7 +288,14 @@ def test_guarantees_hold_in_many_random_jobs(guarantee: str) -> None:
 
 
 # In the second, windows at a partition that follows its task again end with the watermark that it was the last to hear.
-@pytest.mark.parametrize(("kind", "seed"), [("moving", 3), ("moving", 18), ("replicated", 5), ("replicated", 8)])
+@pytest.mark.parametrize(
+    ("kind", "seed"),
+    [
+        ("moving", 18),
+        ("replicated", 5),
+        *(pytest.param(*more, marks=pytest.mark.slow) for more in (("moving", 3), ("replicated", 8))),
+    ],
+)
 def test_both_planes_give_equal_rows_with_all_features(kind: str, seed: int) -> None:
     raw = full_job(kind, seed)
     found = run(raw)

@@ -239,11 +239,11 @@ def with_batches(draw: Random, **more: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("guarantee", ["exactly-once", "at-least-once"])
 def test_guarantees_hold_whatever_dies(guarantee: str) -> None:
-    assert sum(check(Random(f"batches {seed}"), guarantee, with_batches) for seed in range(15)) >= 8
+    assert sum(check(Random(f"batches {seed}"), guarantee, with_batches) for seed in range(6)) >= 3
 
 
 def test_both_planes_give_equal_rows() -> None:
-    for seed in range(40):
+    for seed in range(15):
         made = unchecked(with_batches(Random(f"batches {seed}")))
         assert differences(*(simulate(made, plane=plane) for plane in (PlainPlane, CompiledPlane))) == [], seed
 

@@ -83,10 +83,10 @@ def with_times(draw: Random, **more: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("guarantee", ["exactly-once", "at-least-once", "at-most-once"])
 def test_guarantees_hold_whatever_crashes_meanwhile(guarantee: str) -> None:
-    assert sum(check(Random(f"times {seed}"), guarantee, with_times) for seed in range(12)) >= 9
+    assert sum(check(Random(f"times {seed}"), guarantee, with_times) for seed in range(8)) >= 6
 
 
 def test_both_planes_give_equal_rows() -> None:
-    for seed in range(25):
+    for seed in range(15):
         made = unchecked(with_times(Random(f"planes {seed}")))
         assert differences(*(simulate(made, plane=plane) for plane in (PlainPlane, CompiledPlane))) == [], seed

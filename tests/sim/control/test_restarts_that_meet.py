@@ -74,12 +74,12 @@ def is_equal(seed: int, seen: Counter[str]) -> bool:
 
 
 def test_exactly_once_holds() -> None:
-    assert sum(map(holds, range(25))) >= 23
+    assert sum(map(holds, range(12))) >= 11
 
 
 def test_both_planes_give_equal_rows() -> None:
     seen = Counter[str]()
-    assert [seed for seed in range(25) if not is_equal(seed, seen)] == []
+    assert [seed for seed in range(12) if not is_equal(seed, seen)] == []
     assert min(seen[what] for what in ("crash", "rescale", "checkpoints", "in flight", "commits")) >= 3, seen
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from scripts import unchecked
+from seeds import sample
 from test_barriers import full_job, job, run, with_barriers
 from test_cluster_view import MS, dies
 from test_planes import differences
@@ -77,7 +78,7 @@ def test_a_sink_that_gets_tuples_of_a_source_drops_those_that_come_again() -> No
 
 def test_rows_are_those_of_the_plain_plane_whatever_crashes() -> None:
     ids = 0
-    for seed in range(20, 45):
+    for seed in range(20, 32):
         raw = with_barriers(Random(f"barriers {seed}"))
         raw["fault_tolerance"]["guarantee"] = "exactly-once"
         made = unchecked(raw)
@@ -86,7 +87,7 @@ def test_rows_are_those_of_the_plain_plane_whatever_crashes() -> None:
     assert ids == 0
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", sample(1, 6))
 def test_rows_are_those_of_the_plain_plane_beside_windows_and_bounded_queues(seed: int) -> None:
     for kind in ("moving", "replicated"):
         raw = full_job(kind, 100 + seed)

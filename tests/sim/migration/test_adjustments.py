@@ -214,12 +214,13 @@ ROLES = {"upstream": 1, "other upstream": 5, "old": 2, "new": 4, "downstream": 3
 @EACH_CHECKPOINT
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("parallelism", [(1, 3), (3, 1)], ids=["up", "down"])
+@pytest.mark.parametrize("every_ms", [460, pytest.param(140, marks=pytest.mark.slow)])
 def test_a_crash_of_each_role_in_each_phase_loses_nothing(
-    role: str, parallelism: tuple[int, int], checkpoint: str
+    role: str, parallelism: tuple[int, int], checkpoint: str, every_ms: int
 ) -> None:
     before, after = parallelism
     ends = set[bool]()
-    for late_ms in range(20, 1_500, 140):
+    for late_ms in range(20, 1_500, every_ms):
         events = {"changes": up(after), "dies": dies(ROLES[role], 5_000 + late_ms)}
         found = run(job(events, before, latency="150 ms", adjustment={"checkpoint": checkpoint}))
         assert lost(found) == [0, 0, 0], late_ms

@@ -193,4 +193,4 @@ def test_a_broken_plane_is_noticed(
 
 @pytest.mark.parametrize("what", ["cores", "buffers", "links"])
 def test_planes_agree_on_the_same_runs(what: str) -> None:
-    assert not noticed(what, ("pause", "speed", "hold", "unhold", "send", "barrier", "unalign"), range(15))
+    assert not noticed(what, ("pause", "speed", "hold", "unhold", "send", "barrier", "unalign"), range(6))

@@ -71,7 +71,9 @@ def faults(outcome: Outcome) -> list[str]:
 @every_protocol
 def test_nothing_is_lost_whoever_dies_in_whatever_phase(protocol: str) -> None:
     kinds, called_off = set(), 0
-    for job, phase, part, crashes in campaign(protocol, range(300, 305), 1):
+    for job, phase, part, crashes in [*campaign(protocol, range(300, 305), 1)][
+        ::2
+    ]:  # each phase, with half of the parts
         outcome = run(job, CompiledPlane, crashes)
         assert faults(outcome) == [], (job.seed, phase, part, crashes)
         kinds.update(outcome.records.tables["failures"]["cause"].tolist())

@@ -116,8 +116,8 @@ def mixed(seed: int) -> dict[str, Any]:
 
 def test_dcr_and_ccr_take_turns_with_periodic_waves() -> None:
     seen: Counter[str] = Counter()
-    assert {seed: found for seed in range(15) if (found := on_both(seed, seen, mixed))} == {}
-    for seed in range(50):
+    assert {seed: found for seed in range(8) if (found := on_both(seed, seen, mixed))} == {}
+    for seed in range(25):
         raw = mixed(seed)
         found = simulate(unchecked(raw), plane=CompiledPlane)
         table, decisions = found.tables["rebalances"], found.tables["decisions"]
@@ -125,7 +125,7 @@ def test_dcr_and_ccr_take_turns_with_periodic_waves() -> None:
         seen.update(table["outcome"].tolist())
         if not np.any(table["protocol"] == "dsm"):
             assert found.tables["ledger"]["lost"].tolist() == [0] * found.tables["ledger"]["lost"].size, seed
-    assert min(seen["held up"], seen["done"]) > 5, seen
+    assert min(seen["held up"], seen["done"]) > 2, seen
     assert seen["called off"] == 0
 
 
@@ -136,8 +136,8 @@ def rooted(seed: int) -> bool:
 
 
 def test_dsm_loses_no_message_and_no_covered_state_of_random_jobs() -> None:
-    seeds = [seed for seed in range(120) if rooted(seed)]
-    assert len(seeds) > 40
+    seeds = [seed for seed in range(60) if rooted(seed)]
+    assert len(seeds) > 20
     found = {}
     for seed in seeds:
         raw = stormy(seed)

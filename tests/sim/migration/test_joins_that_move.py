@@ -37,7 +37,10 @@ def test_planes_agree_and_nothing_is_lost(protocol: str) -> None:
     check("joins", protocol, range(1), 1)
 
 
-@every_protocol
+@pytest.mark.parametrize(
+    "protocol",
+    [name if name in ("cpal", "direct") else pytest.param(name, marks=pytest.mark.slow) for name in PROTOCOLS],
+)
 def test_a_join_has_the_same_pairs_wherever_its_groups_are(protocol: str) -> None:
     seed = list(PROTOCOLS).index(protocol)
     assert wrong(protocol, seed, 1, uneven=seed % 2 == 1, what="joins") == []

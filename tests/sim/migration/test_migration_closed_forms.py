@@ -126,7 +126,9 @@ def at_share(job: Job, share: float) -> Job:
 JOBS = [Job(0), Job(0, service=80_000), Job(0, gap=4_000_000, service=250_000)]
 
 
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.95, 0.999, 1.001, 1.05, 1.6])
+@pytest.mark.parametrize(
+    "share", [0.1, 0.999, 1.001, 1.6, *(pytest.param(share, marks=pytest.mark.slow) for share in (0.5, 0.95, 1.05))]
+)
 @pytest.mark.parametrize("job", JOBS)
 def test_a_checkpoint_helps_up_to_the_break_even_and_direct_is_quicker_beyond(job: Job, share: float) -> None:
     job = at_share(job, share)

@@ -90,20 +90,22 @@ def note(outcome: Outcome, seen: Counter[str]) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("windows", [False, True])
-@pytest.mark.parametrize("seed", sample(2, 400))
+@pytest.mark.parametrize("seed", sample(1, 400))
 def test_nothing_is_lost_and_both_planes_agree(seed: int, windows: bool, method: str) -> None:
     assert problems(seed, method, windows) == []
 
 
 def test_jobs_meet_all_that_can_happen() -> None:
     seen: Counter[str] = Counter()
-    for method in METHODS:
-        for seed in range(9):
+    wanted = ("completed", "called off", "drained and called off", "switchovers", "taken over")
+    for seed in range(9):
+        for method in METHODS:
             for outcome in outcomes(seed, method):
                 assert outcome.faults == [], (method, seed)
                 note(outcome, seen)
-    wanted = ("completed", "called off", "drained and called off", "switchovers", "taken over")
-    assert min(seen[what] for what in wanted) > 0, seen
+        if min(seen[what] for what in wanted) > 0:
+            return
+    pytest.fail(f"not all was met: {seen}")
 
 
 # -- beside synchronous checkpoints, which roll the whole job back

@@ -66,7 +66,7 @@ def test_two_chains_that_only_save_together_are_found(search, most):
 
 
 @pytest.mark.parametrize("search", [iterated_local_search, forced_moves])
-@pytest.mark.parametrize("seed", sample(8, 24))
+@pytest.mark.parametrize("seed", sample(3, 24))
 def test_what_is_found_keeps_the_constraints_costs_no_more_and_is_the_same_again(seed, search):
     problem = drawn(seed)
     state = improved(problem)

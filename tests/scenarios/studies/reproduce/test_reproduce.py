@@ -80,10 +80,11 @@ SAID = {
 @pytest.mark.parametrize(
     "studies",
     [
-        ("selective-replication", "checkpoint-assisted"),
+        ("checkpoint-assisted",),
+        pytest.param(("selective-replication",), marks=pytest.mark.slow),
         pytest.param(tuple(TRIED), marks=[pytest.mark.slow, pytest.mark.nightly]),
     ],
-    ids=["some", "all"],
+    ids=["one", "another", "all"],
 )
 def test_every_claim_of_a_study_is_tried_and_those_that_do_not_hold_are_these(
     tmp_path: Path,
@@ -114,6 +115,8 @@ def test_every_claim_of_a_study_is_tried_and_those_that_do_not_hold_are_these(
     for row in (one for one in rows if one["holds"] is not None):
         assert row["ours"] and row["paper"] and row["tolerance"]
         assert row["holds"] is True or row["cause"]
+    if "checkpoint-assisted" not in studies:
+        return
     ours = {row["claim"]: row["ours"] for row in rows}
     assert "correlations below 0.2 as they are" in ours["airline-rise"]  # the paper's objective beside ours
     assert "below before it, above beyond" in ours["replay-direct"]

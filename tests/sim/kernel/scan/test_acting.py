@@ -48,16 +48,16 @@ def differs(seed: int, seen: Counter[str] | None = None) -> list[str]:
 
 def test_rows_do_not_depend_on_turns_while_control_acts() -> None:
     seen = Counter[str]()
-    for seed in range(30):
+    for seed in range(12):
         assert differs(seed, seen) == [], seed
-    assert seen["hand-overs"] > 100
-    assert seen["put"] > 20
+    assert seen["hand-overs"] > 40
+    assert seen["put"] > 8
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_a_long_campaign_of_actions(part: int) -> None:
-    for seed in range(30 + part * 400, 430 + part * 400):
+    for seed in range(12 + part * 400, 412 + part * 400):
         assert differs(seed) == [], seed
 
 
