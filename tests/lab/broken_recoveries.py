@@ -11,13 +11,17 @@ from sim.control.barriers import BarrierCheckpoints, JobCheckpoint
 from sim.control.crash import CrashCoordinator
 from sim.control.micro_batches import MicroBatches
 from sim.control.pre_commits import PreCommits
+from sim.control.read_committed import ReadCommitted
 from sim.control.recovery import Recovery
 from sim.control.region_restarts import RegionRestarts
 from sim.control.restart_loop import RestartLoop
+from sim.control.restores import _Threads
+from sim.control.standbys import Standbys
 from sim.plain.checkpoint import CheckpointCoordinator
 from sim.plain.overtaking import Overtaking
 from sim.plain.partition import Partition, Visit
 from sim.plain.task import Passage, Task
+from sim.recovery.changelog import RestoreFromChangelog
 from sim.recovery.micro_batch import MicroBatch
 from sim.recovery.region_restart import RegionRestart
 
@@ -474,3 +478,102 @@ def the_dead_go_on(patch: Patch) -> None:
 @broken("batches", "versions of a batch that was not committed are kept")
 def versions_are_not_undone(patch: Patch) -> None:
     patch.setattr(MicroBatches, "undo", lambda self: None)
+
+
+# -- changelogs and standbys
+
+
+@broken("changelogs", "standbys of a host that is dead are not forgotten")
+def standbys_outlive_their_host(patch: Patch) -> None:
+    patch.setattr(Standbys, "host_lost", lambda self, host: None)
+
+
+@broken("changelogs", "standbys that are gone are not made again")
+def standbys_are_not_made_again(patch: Patch) -> None:
+    patch.setattr(Standbys, "renew", lambda self: None)
+
+
+@broken("changelogs", "a standby may be where the state is")
+def standbys_beside_their_state(patch: Patch) -> None:
+    missing = Standbys._missing
+
+    def found(self: Standbys) -> Any:
+        cluster: Any = self.cluster
+        host_of, cluster.host_of = cluster.host_of, lambda partition: -1
+        try:
+            return missing(self)
+        finally:
+            cluster.host_of = host_of
+
+    patch.setattr(Standbys, "_missing", found)
+
+
+@broken("changelogs", "copies are read while states are restored")
+def copies_do_not_wait(patch: Patch) -> None:
+    patch.setattr(_Threads, "at_work", property(lambda self: self.restores))
+
+
+@broken("changelogs", "lost states go where topics are")
+def states_go_where_topics_are(patch: Patch) -> None:
+    start = RestoreFromChangelog.start
+
+    def starts(self: RestoreFromChangelog) -> None:
+        start(self)
+        self._workers = [*range(len(self.state.plan.host_names))]
+
+    patch.setattr(RestoreFromChangelog, "start", starts)
+
+
+@broken("changelogs", "upstream does not send again what is not committed")
+def upstream_does_not_send_again(patch: Patch) -> None:
+    patch.setattr(RestoreFromChangelog, "replayers", lambda self, partition: [])
+
+
+@broken("changelogs", "a state is taken as it was")
+def states_are_taken_as_they_were(patch: Patch) -> None:
+    patch.setattr(Recovery, "install", lambda self, partition: None)
+
+
+@broken("changelogs", "upstream forgets what a commit has before it is stored")
+def upstream_forgets_too_early(patch: Patch) -> None:
+    take = CheckpointCoordinator.take_for
+
+    def takes(self: CheckpointCoordinator, partition: Partition, *its: Any) -> None:
+        self._trim_later(partition, len(partition.applied))
+        take(self, partition, *its)
+
+    patch.setattr(CheckpointCoordinator, "take_for", takes)
+
+
+@broken("changelogs", "a commit has no outputs")
+def commits_have_no_outputs(patch: Patch) -> None:
+    snapshot = Partition.snapshot
+    patch.setattr(Partition, "snapshot", lambda self, host, life, outputs=True: snapshot(self, host, life, False))
+
+
+@broken("changelogs", "sinks take what is not committed")
+def sinks_are_open(patch: Patch) -> None:
+    patch.setattr(ReadCommitted, "_close", lambda self, task: None)
+
+
+@broken("changelogs", "sinks do not wait for all that has to commit")
+def sinks_open_too_early(patch: Patch) -> None:
+    open_if_all = ReadCommitted._open_if_all
+
+    def opens(self: ReadCommitted) -> None:
+        due, self._due = self._due, set()
+        open_if_all(self)
+        self._due = due
+
+    patch.setattr(ReadCommitted, "_open_if_all", opens)
+
+
+@broken("changelogs", "a sink that is started again is open")
+def new_sinks_are_open(patch: Patch) -> None:
+    close = ReadCommitted._close
+
+    def closes(self: ReadCommitted, task: int) -> None:
+        if task < sum(operator.description.parallelism for operator in self.state.plan.operators):
+            close(self, task)
+
+    patch.setattr(ReadCommitted, "_close", closes)

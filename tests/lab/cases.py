@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import pytest
 
-from lab import barriers, batches
+from lab import barriers, batches, changelogs
 from lab.broken_recoveries import MUTANTS
 from lab.recovering import Case, Recovering, smaller
 
@@ -22,6 +22,7 @@ KINDS: dict[str, tuple[type[Recovering], Callable[[str, int], Case]]] = {
     "at-least-once": (barriers.Barriers, barriers.drawn),
     "unaligned": (barriers.Barriers, barriers.drawn),
     "batches": (batches.Batches, batches.drawn),
+    "changelogs": (changelogs.Changelogs, changelogs.drawn),
 }
 MOST_RUNS = 500  # while a case is made smaller
 
