@@ -9,6 +9,7 @@ import pytest
 
 from sim.control.barriers import BarrierCheckpoints, JobCheckpoint
 from sim.control.crash import CrashCoordinator
+from sim.control.local_copies import LocalCopies
 from sim.control.micro_batches import MicroBatches
 from sim.control.pre_commits import PreCommits
 from sim.control.read_committed import ReadCommitted
@@ -18,6 +19,7 @@ from sim.control.restart_loop import RestartLoop
 from sim.control.restores import _Threads
 from sim.control.standbys import Standbys
 from sim.plain.checkpoint import CheckpointCoordinator
+from sim.plain.outbox import Outbox
 from sim.plain.overtaking import Overtaking
 from sim.plain.partition import Partition, Visit
 from sim.plain.task import Passage, Task
@@ -28,13 +30,15 @@ from sim.recovery.region_restart import RegionRestart
 Patch = pytest.MonkeyPatch
 Broken = Callable[[Patch], None]
 MUTANTS: dict[str, tuple[str, Broken]] = {}  # by name: the kind of cases in which it is looked for, and how it is made
+HARMLESS: dict[str, tuple[str, Broken]] = {}
+"""Only slower, or only faster than it may be: what states and sinks have is the same."""
 
 
-def broken(kind: str, title: str) -> Callable[[Broken], Broken]:
-    """Put a function in the list."""
+def broken(kind: str, title: str, among: dict[str, tuple[str, Broken]] = MUTANTS) -> Callable[[Broken], Broken]:
+    """Put a function in a list."""
 
     def listed(made: Broken) -> Broken:
-        MUTANTS[title] = kind, made
+        among[title] = kind, made
         return made
 
     return listed
@@ -577,3 +581,31 @@ def new_sinks_are_open(patch: Patch) -> None:
             close(self, task)
 
     patch.setattr(ReadCommitted, "_close", closes)
+
+
+# -- not to be noticed
+
+
+@broken("aligned", "a region starts before all of it is known to be lost", HARMLESS)
+def starts_before_all_is_known(patch: Patch) -> None:
+    patch.setattr(RegionRestarts, "_is_known", lambda self, region: True)
+
+
+@broken("aligned", "slots of a restart in vain are not given back", HARMLESS)
+def slots_are_not_given_back(patch: Patch) -> None:
+    patch.setattr(RegionRestart, "release", lambda self, losses: None)
+
+
+@broken("aligned", "a copy on a disk outlives its host", HARMLESS)
+def copies_outlive_their_host(patch: Patch) -> None:
+    patch.setattr(LocalCopies, "lost", lambda self, host: None)
+
+
+@broken("unaligned", "barriers behind unsent outputs do not begin to overtake", HARMLESS)
+def those_that_are_unsent_go_on_waiting(patch: Patch) -> None:
+    patch.setattr(Outbox, "take_letters", lambda self, token: [])
+
+
+@broken("changelogs", "a standby counts as complete when it is begun", HARMLESS)
+def standbys_are_complete_at_once(patch: Patch) -> None:
+    patch.setattr(Standbys, "_fetch", lambda self, one: self._complete(one))

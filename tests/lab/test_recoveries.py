@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from lab.broken_recoveries import MUTANTS
+from lab.broken_recoveries import HARMLESS, MUTANTS
 from lab.cases import KINDS, campaign, command, drawn, noticed, shrunk
 
 SEEDS = 40  # of each kind
@@ -16,6 +16,7 @@ MEETS: Mapping[str, Mapping[str, int]] = {
     "aligned": {"completed": 100, "aborted checkpoints": 10, "expired": 8, "detected": 40},
     "at-least-once": {"completed": 100, "aborted checkpoints": 10, "expired": 8, "detected": 40},
     "unaligned": {"completed": 100, "aborted checkpoints": 10, "expired": 8, "detected": 40},
+    "changelogs": {"detected": 40, "reads": 20, "standbys": 100},
     "batches": {"batches": 50, "detected": 40, "the driver ends alone": 4},
 }
 """What a sample of each kind meets at least so often."""
@@ -73,6 +74,12 @@ def test_what_is_broken_is_noticed(title: str) -> None:
     assert noticed(title, [first, *ALL]) is not None
     kind, _ = MUTANTS[title]
     assert drawn(kind, first).run() == [], command(kind, first)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("title", HARMLESS)
+def test_what_is_only_slower_or_the_same_is_not_blamed(title: str) -> None:
+    assert noticed(title, range(200)) is None
 
 
 def test_a_case_that_is_at_fault_is_made_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
