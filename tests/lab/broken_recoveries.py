@@ -16,7 +16,6 @@ from sim.control.read_committed import ReadCommitted
 from sim.control.recovery import Recovery
 from sim.control.region_restarts import RegionRestarts
 from sim.control.restart_loop import RestartLoop
-from sim.control.restores import _Threads
 from sim.control.standbys import Standbys
 from sim.plain.checkpoint import CheckpointCoordinator
 from sim.plain.outbox import Outbox
@@ -24,7 +23,6 @@ from sim.plain.overtaking import Overtaking
 from sim.plain.partition import Partition, Visit
 from sim.plain.task import Passage, Task
 from sim.recovery.changelog import RestoreFromChangelog
-from sim.recovery.micro_batch import MicroBatch
 from sim.recovery.region_restart import RegionRestart
 
 Patch = pytest.MonkeyPatch
@@ -448,11 +446,6 @@ def batches_go_on_without_an_executor(patch: Patch) -> None:
     patch.setattr(MicroBatches, "recover", recovers)
 
 
-@broken("batches", "executors outlive their driver")
-def executors_outlive_their_driver(patch: Patch) -> None:
-    patch.setattr(MicroBatch, "rolled_back", lambda self, losses: [])
-
-
 @broken("batches", "a stage begins before the one before it has ended")
 def stages_overlap(patch: Patch) -> None:
     is_done = MicroBatches._is_done
@@ -510,11 +503,6 @@ def standbys_beside_their_state(patch: Patch) -> None:
             cluster.host_of = host_of
 
     patch.setattr(Standbys, "_missing", found)
-
-
-@broken("changelogs", "copies are read while states are restored")
-def copies_do_not_wait(patch: Patch) -> None:
-    patch.setattr(_Threads, "at_work", property(lambda self: self.restores))
 
 
 @broken("changelogs", "lost states go where topics are")

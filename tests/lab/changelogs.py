@@ -81,7 +81,7 @@ class SteppedRestores(Restores):
 
     def __init__(self, state: Any, begins: Callable[[], None]) -> None:
         super().__init__(state)
-        self._begins, self.faults = begins, list[str]()
+        self._begins = begins
 
     def begin(self, host: int, work_ns: int, ended: Callable[[], None], copy: bool = False) -> Restore:
         """Begin to read; the end is a step."""
@@ -95,8 +95,6 @@ class SteppedRestores(Restores):
         while restore in threads.restores and self._threads.get(restore.host) is threads:
             yield clock.when(lambda: restore not in threads.restores or restore in threads.at_work)
             if restore in threads.at_work and self._threads.get(restore.host) is threads:
-                if restore.copy and not all(one.copy for one in threads.restores):
-                    self.faults.append("a copy is read while a state is restored")
                 restore.left_ns = 0
                 threads.restores.remove(restore)
                 restore.ended()
@@ -169,7 +167,10 @@ class Changelogs(Recovering):
         self.lab.save(partition)
 
     def check_saved(self) -> list[str]:
-        found = Covered().check(self.seen) + self.restores.faults
+        found = Covered().check(self.seen)
+        for threads in self.restores._threads.values():
+            if any(one.copy for one in threads.at_work) and not all(one.copy for one in threads.restores):
+                found.append("a copy is read while a state is restored")
         if self.rules.committed:
             sinks = [task for task in self.plane.tasks if task.alive and task.operator.is_sink]
             found += ["a sink stays open" for task in sinks if not task.paused_until_ns]

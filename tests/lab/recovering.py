@@ -67,7 +67,13 @@ def drawn_crashes(draw: Random, numbers: Iterable[int], after: dict[str, tuple[i
     found = []
     for _ in range(draw.choice([*numbers])):
         event = draw.choice([*after])
-        aimed = {"comes back": ("assigned", "installed"), "saves": ("message", "taken"), "target": ("slots",)}
+        aimed = {
+            "comes back": ("assigned", "installed"),
+            "saves": ("message", "taken"),
+            "target": ("slots",),
+            "sends": ("stage", "sinks"),
+            "driver": ("begins",),
+        }
         role = next((one for one, its in aimed.items() if event in its and draw.random() < AIMED), draw.choice(ROLES))
         at_once = event != "step" and draw.random() < AT_ONCE
         found.append(Crash(event, draw.choice(after[event]), role, draw.randrange(12), draw.choice(REPAIRS), at_once))
@@ -199,6 +205,10 @@ class Recovering(ABC):
         if role == "target":  # it has slots for tasks that are to start
             regions = self.lab.crash.regions
             return regions is not None and host in regions.method._hosts.values()
+        if role == "sends":  # something is on its way that its tasks have sent
+            return any(visit.origin.host.index == host for visit in self.plane.wire)
+        if role == "driver":
+            return self.lab.crash.batches is not None and self.lab.crash.batches.driver == host
         if role == "nobody":
             return not here
         if role == "saves":
