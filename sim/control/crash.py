@@ -101,10 +101,9 @@ class CrashCoordinator:
     def lose_driver(self) -> list[int]:
         """Lose all tasks with the driver, whose host lives; return the partitions."""
         assert self.batches is not None
-        lost = [one for one, live in enumerate(self.cluster.partition_live) if live]
         self.batches.dies()
-        self._kill_all()
-        return lost
+        # What is being restored is lost once more, although it is not live.
+        return sorted(self._kill_all())
 
     def lose_workers(self, host: int) -> list[int]:
         """Lose all tasks on a host that lives; return their partitions."""

@@ -27,6 +27,7 @@ AFTER = {
     "step": (5, 20, 40, 60, 90),
     "begins": (1, 2, 3),  # a batch
     "stage": (1, 2, 3, 4, 6),
+    "sinks": (1, 1, 2, 3),  # the last stage, for which all is stored
     "taken": (1, 1, 2, 3),
     "stored": (1, 1, 2, 3),
     "completed": (1, 1, 2),  # a commit
@@ -101,7 +102,15 @@ class Batches(Recovering):
         self.triggers = self.batches.clock = _Triggers(self.batches, self.lab.clock)
         self.ranges: dict[int, list[int]] = {source.partition.number: [] for source in self.plane.sources}
         self.before(self.batches, "_follow", "begins")
-        self.before(self.batches, "_open_stage", "stage")
+        open_stage = self.batches._open_stage
+
+        def opens(stage: int) -> None:
+            self.note("stage")
+            if stage == self.batches._last:
+                self.note("sinks")
+            open_stage(stage)
+
+        self.batches._open_stage = opens
         self._committed = self._emitted()
         self._interrupted: list[int] | None = None  # the range of a batch that has to run again
         emit, complete, dies = self.batches._emit, self.plane.complete_checkpoints, self.batches.dies

@@ -13,8 +13,8 @@ from dataclasses import replace
 
 import pytest
 
-from lab import barriers, batches
-from lab.broken_recoveries import MUTANTS
+from lab import barriers, batches, changelogs
+from lab.broken_recoveries import HARMLESS, MUTANTS
 from lab.recovering import Case, Recovering, smaller
 
 KINDS: dict[str, tuple[type[Recovering], Callable[[str, int], Case]]] = {
@@ -22,6 +22,7 @@ KINDS: dict[str, tuple[type[Recovering], Callable[[str, int], Case]]] = {
     "at-least-once": (barriers.Barriers, barriers.drawn),
     "unaligned": (barriers.Barriers, barriers.drawn),
     "batches": (batches.Batches, batches.drawn),
+    "changelogs": (changelogs.Changelogs, changelogs.drawn),
 }
 MOST_RUNS = 500  # while a case is made smaller
 
@@ -53,8 +54,8 @@ def campaign(kind: str, seeds: Iterable[int]) -> Counter[str]:
 
 
 def noticed(title: str, seeds: Iterable[int]) -> int | None:
-    """Return the first of these seeds with which a mutant is noticed, or None."""
-    kind, made = MUTANTS[title]
+    """Return the first of these seeds with which something that is broken is noticed, or None."""
+    kind, made = (MUTANTS | HARMLESS)[title]
     with pytest.MonkeyPatch.context() as patch:
         made(patch)
         return next((seed for seed in seeds if drawn(kind, seed).run()), None)
@@ -97,15 +98,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m lab.cases", description=__doc__)
     parser.add_argument("--kind", choices=[*KINDS])
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--mutant", help="break this on purpose", choices=[*MUTANTS])
+    parser.add_argument("--mutant", help="break this on purpose", choices=[*MUTANTS, *HARMLESS])
     parser.add_argument("--shrink", action="store_true", help="find a smaller case that is at fault")
     asked = parser.parse_args()
     if asked.kind is None and asked.mutant is None:
         parser.error("give --kind or --mutant")
-    kind = asked.kind or MUTANTS[asked.mutant][0]
+    kind = asked.kind or (MUTANTS | HARMLESS)[asked.mutant][0]
     with pytest.MonkeyPatch.context() as patch:
         if asked.mutant:
-            MUTANTS[asked.mutant][1](patch)
+            (MUTANTS | HARMLESS)[asked.mutant][1](patch)
         one = drawn(kind, asked.seed)
         faults = one.run()
         print(f"{one.case}\n{one.lab.clock.now_ns()} steps: {'; '.join(faults) or 'nothing is wrong'}")

@@ -23,6 +23,8 @@ from sim.plain.audit import accounts
 MOST_STEPS = 30_000
 FAR = 10**15
 REPAIRS = (None, 1, 1, FAR)  # of a host: never, before or after its failure is detected
+OF_RECOVERIES = ("detected", "slots", "assigned", "reads", "installed", "replayed")  # events that follow a crash
+AT_ONCE = 0.4  # of the crashes come right after their event
 AIMED = 0.6  # of the crashes that can be are of who does it
 ROLES = ("any", "any", "source", "state", "state", "sink", "nobody", "saves", "comes back")
 
@@ -36,6 +38,7 @@ class Crash:
     role: str
     pick: int
     repair_ns: int | None
+    at_once: bool = False  # right after the event, before any other step
 
 
 @dataclass(frozen=True)
@@ -64,9 +67,20 @@ def drawn_crashes(draw: Random, numbers: Iterable[int], after: dict[str, tuple[i
     found = []
     for _ in range(draw.choice([*numbers])):
         event = draw.choice([*after])
-        aimed = {"comes back": ("assigned", "installed"), "saves": ("message", "taken"), "target": ("slots",)}
+        aimed = {
+            "comes back": ("assigned", "installed"),
+            "saves": ("message", "taken"),
+            "target": ("slots",),
+            "sends": ("stage", "sinks"),
+            "driver": ("begins",),
+        }
         role = next((one for one, its in aimed.items() if event in its and draw.random() < AIMED), draw.choice(ROLES))
-        found.append(Crash(event, draw.choice(after[event]), role, draw.randrange(12), draw.choice(REPAIRS)))
+        at_once = event != "step" and draw.random() < AT_ONCE
+        found.append(Crash(event, draw.choice(after[event]), role, draw.randrange(12), draw.choice(REPAIRS), at_once))
+    if found and all(crash.event in OF_RECOVERIES for crash in found):  # there has to be something to recover
+        role, event = draw.choice(["state", "state", "source"]), "completed" if "completed" in after else "stored"
+        first = Crash(event, draw.choice([1, 2, 3]), role, draw.randrange(12), draw.choice(REPAIRS), at_once=True)
+        found.append(first)
     return tuple(found)
 
 
@@ -76,6 +90,7 @@ class _Later:
     after: int
     what: str
     do: Callable[[], None]
+    at_once: bool = False
 
 
 class Recovering(ABC):
@@ -92,8 +107,9 @@ class Recovering(ABC):
         self.faults, self.met = Counter[str](), Counter[str]()
         self.exactly_once = self.rules.guarantee == "exactly-once"
         self._checked = True
+        self._now: list[Callable[[], None]] = []  # what comes at the end of this step
         self._later: list[_Later] = [
-            _Later(crash.event, crash.after, "crash", lambda crash=crash: self._crash(crash))  # type: ignore[misc]
+            _Later(crash.event, crash.after, "crash", lambda crash=crash: self._crash(crash), crash.at_once)  # type: ignore[misc]
             for crash in case.crashes
         ]
         self._later += [
@@ -163,12 +179,16 @@ class Recovering(ABC):
         self._checked = self._checked and event == "step"
         for one in [one for one in self._later if one.event == event and one.after <= self.met[event]]:
             self._later.remove(one)
-            self.lab.clock.add_fault(one.what, one.do)
+            if one.at_once:
+                self._now.append(one.do)
+            else:
+                self.lab.clock.add_fault(one.what, one.do)
 
     def _crash(self, crash: Crash) -> None:
         alive = [host for host, up in enumerate(self.cluster.host_alive) if up]
-        if len(alive) < 2:
-            return  # somebody has to go on
+        alive = [host for host in alive if self.may_die(host)]
+        if not alive:
+            return
         hosts = [host for host in alive if self._plays(host, crash.role)] or alive
         self.met[f"crash of {crash.role}"] += self._plays(hosts[0], crash.role)
         self._checked = False
@@ -185,6 +205,10 @@ class Recovering(ABC):
         if role == "target":  # it has slots for tasks that are to start
             regions = self.lab.crash.regions
             return regions is not None and host in regions.method._hosts.values()
+        if role == "sends":  # something is on its way that its tasks have sent
+            return any(visit.origin.host.index == host for visit in self.plane.wire)
+        if role == "driver":
+            return self.lab.crash.batches is not None and self.lab.crash.batches.driver == host
         if role == "nobody":
             return not here
         if role == "saves":
@@ -218,6 +242,9 @@ class Recovering(ABC):
         clock.settle()
         while clock.take():
             self.note("step")
+            while self._now:
+                self._now.pop(0)()
+                clock.settle()
             if not self._checked:
                 self.check()
             if clock.now_ns() > MOST_STEPS:
@@ -256,6 +283,10 @@ class Recovering(ABC):
             if extra and (self.exactly_once or not self.may_repeat()):
                 self.faults[f"{partition.name} has something too often"] += 1
         self.check_rest()
+
+    def may_die(self, host: int) -> bool:
+        """Return whether a host may die now: somebody has to go on."""
+        return sum(self.cluster.host_alive) > 1
 
     def may_pause(self, task: Any) -> bool:
         """Return whether a task may be paused at rest."""

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from lab.adjusting import LAST, MESSAGES, OTHERS, Adjusting, campaign, with_tasks_that_stay
+from lab.adjusting import AIMS, LAST, MESSAGES, OTHERS, Adjusting, campaign, with_tasks_that_stay
 from lab.broken_adjustments import HARMLESS, MUTANTS
 from lab.slicing import BEYOND, BOLD, Aim
 
@@ -145,13 +145,16 @@ FIRST: dict[str, int] = {
     "a crash after a scale-up brings the old instances back": 3,
     "nobody sends again what the host of an old instance had not sent": 1105,
 }
-"""By mutant: the first seed under which it is noticed."""
+"""By mutant: the first seed under which it is noticed. If that does not any more, one with the same aim has to."""
 
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_mutant_is_noticed(name: str) -> None:
-    assert Adjusting.drawn(FIRST[name], tamper=MUTANTS[name]).run() != []
-    assert Adjusting.drawn(FIRST[name]).run() == []
+    first = FIRST[name]
+    seeds = (first, *range(first % len(AIMS), 1_500 * len(AIMS), len(AIMS)))
+    found = next((seed for seed in seeds if Adjusting.drawn(seed, tamper=MUTANTS[name]).run()), None)
+    assert found is not None
+    assert Adjusting.drawn(found).run() == []
 
 
 @pytest.mark.parametrize("name", HARMLESS)

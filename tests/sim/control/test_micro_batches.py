@@ -210,6 +210,15 @@ def test_a_driver_gets_no_executor_on_a_host_that_died_while_it_was_down(at_ms: 
     assert again == pytest.approx(8130 + 3000 + 1100 + 10 * 7, abs=5)
 
 
+def test_what_is_being_restored_when_the_driver_dies_comes_back_with_it() -> None:
+    raw = job(events={"dies": {"kind": "host-failure", "host": "w-1", "at": "5500 ms"}} | driver_dies(6000)["events"])
+    raw["operators"]["count"]["deserialise"] = "1 kB/s"  # each of two states in a second
+    found = ran(raw)
+    assert [at for at, _ in batches(found)][-1] > 12_000
+    assert [created for _, one in batches(found) for created in one] == arrivals(100, 19_000)
+    assert found.tables["ledger"]["lost"].tolist() == [0, 0, 0]
+
+
 def test_a_driver_that_is_down_cannot_die() -> None:
     raw = job(events={f"k{at}": {"kind": "driver-failure", "at": f"{at} ms"} for at in (8130, 9000)})
     found = ran(raw)
