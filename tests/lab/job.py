@@ -35,6 +35,7 @@ class Job:
     shape: str = CHAIN
     replicated: bool = False  # all that has a state may have an active replica; nothing moves
     works: bool = False  # waves take work of a task
+    together: bool = False  # tasks of a host are one worker, which starts as a whole; beside `acks`
     acks: str = ""  # roots are followed: "literal" or "covered"; with periodic waves, and without checkpoints
     saved: bool = True  # checkpoints are taken, and outputs kept for replay
     levels: int = 0  # of acks that trim outputs, in place of checkpoints
@@ -108,6 +109,7 @@ def scenario_of(job: Job) -> Scenario:
         acker = {"acks": job.acks, "timeout": "1000 s"}
         raw["fault_tolerance"] = {"method": "acker", "guarantee": "at-least-once", "acker": acker}
         raw["waves"] |= {"interval": "1 s"}
+        raw["workers"] = {"together": job.together}
     elif job.levels:
         raw["fault_tolerance"] = {
             "method": "elastic-upstream-backup",

@@ -65,6 +65,8 @@ class Storm:
         self.source.protocol = type(
             "Own", (SteppedWaves, waves) if waves is not CheckpointWaves else (SteppedWaves,), {}
         )
+        if job.together:  # a host counts until it is missed, which is a step
+            self.lab.failures._dead_ns = lambda host, failed_ns, silent: failed_ns + 1  # type: ignore[method-assign]
         if tamper:
             tamper(self.lab)
         self.source.start()
@@ -86,15 +88,21 @@ class Storm:
         acks: str,
         waves: type[CheckpointWaves] = CheckpointWaves,
         tamper: Tamper | None = None,
+        together: bool = False,
     ) -> Storm:
-        """Return that of a seed."""
+        """Return that of a seed; where workers start together, those of a host may die alone."""
         draw = Random(f"storm {seed}")
         crashes, early = draw.choice([0, 1, 1, 2]), draw.choice([0, 0, 1, 3])
-        job = replace(small_job(seed, ACKED), acks=acks)
+        job = replace(small_job(seed, ACKED), acks=acks, together=together)
         # What has not left dies with its host; in half of the schedules with crashes all leaves at once.
         stepped_links = crashes > 0 and draw.random() < 0.5
         one = cls(job, Seeded(seed), draw, crashes, stepped_links, early, waves, tamper)
         one._enable(crashes)
+        if together:
+            later = [
+                (draw.choice([0, 50, 100, 200]), "workers die", one._kill_workers) for _ in range(draw.choice([1, 2]))
+            ]
+            one.later = sorted([*one.later, *later], key=lambda step: step[0])
         return one
 
     @classmethod
@@ -169,6 +177,13 @@ class Storm:
             Restart(task, cluster.task_host[task], self.draw.choice([0, 1]), self.draw.choice([None, 1]))
         )
         self.met["kill"] += 1
+
+    def _kill_workers(self) -> None:
+        """Kill the workers of a host that lives, which starts them again."""
+        alive = [host for host, up in enumerate(self.lab.cluster.host_alive) if up]
+        clock, name = self.lab.clock, self.lab.plan.host_names[self.draw.choice(alive)]
+        clock.process(self.lab.failures._workers(name, clock.now_ns()))
+        self.met["workers"] += 1
 
     def _crash(self) -> None:
         alive = [host for host, up in enumerate(self.lab.cluster.host_alive) if up]

@@ -214,6 +214,68 @@ def test_waves_that_only_come_at_other_times_are_not_blamed(harmless: type[Check
     assert [seed for seed in range(25) if Storm.drawn(seed, "covered", harmless).run()] == []
 
 
+# -- workers that start together
+
+
+def with_workers(seed: int, acks: str, tamper: Callable[[Laboratory], None] | None = None) -> tuple[Storm, list[str]]:
+    """Run the schedule of a seed in which workers start together; return what is wrong, merged executors included."""
+    one = Storm.drawn(seed, acks, tamper=tamper, together=True)
+    cluster = one.lab.cluster
+    before = [Counter(cluster.partition_operator[at[0]] for at in _by_task(cluster).values())]
+    faults = one.run()
+    before.append(Counter(cluster.partition_operator[at[0]] for at in _by_task(cluster).values()))
+    return one, faults + ["executors have joined others"] * (before[0] != before[1])
+
+
+def _by_task(cluster: Any) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for partition, task in enumerate(cluster.partition_task):
+        found.setdefault(task, []).append(partition)
+    return found
+
+
+def workers_campaign(acks: str, seeds: range) -> Counter[str]:
+    met = Counter[str]()
+    for seed in seeds:
+        one, faults = with_workers(seed, acks)
+        assert faults == [], f"seed {seed}, {acks}"
+        met.update(one.met)
+        met["restored"] += len(one.lab.recoveries.all)
+    return met
+
+
+@every_reading
+def test_workers_that_start_together_lose_no_message_and_no_covered_state(acks: str) -> None:
+    met = workers_campaign(acks, range(30))
+    assert min(met["workers"], met["restored"]) > 30, met
+
+
+@pytest.mark.slow
+@every_reading
+def test_workers_that_start_together_lose_nothing_in_many_schedules(acks: str) -> None:
+    met = workers_campaign(acks, range(30, 5000))
+    assert all(met[f"crash, wave {kind}"] for kind in ("none", "prepare", "commit", "rollback", "init")), met
+
+
+def waves_find_nobody(lab: Laboratory) -> None:
+    """What has started goes on at once, and the waves have nothing to bring back."""
+    lab.coordinator.take_back = lambda partitions: set()  # type: ignore[method-assign]
+
+
+def joins_others(lab: Laboratory) -> None:
+    """Lost executors join those of their operator on the new host."""
+    method, instances = lab.recovery.method, lab.instances
+    method.task_for = lambda partition, host: instances.task_on(  # type: ignore[method-assign]
+        lab.cluster.partition_operator[partition], host
+    )
+    lab.coordinator.take_back = lambda partitions: set()  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("broken", [waves_find_nobody, joins_others])
+def test_a_broken_rule_of_workers_is_found(broken: Callable[[Laboratory], None]) -> None:
+    assert any(with_workers(seed, "covered", broken)[1] for seed in range(30))
+
+
 # -- all schedules of a tiny job
 
 

@@ -16,6 +16,7 @@ from scripts import unchecked
 from test_dsm_planes import lost, rooted, stormy
 from test_planes import differences
 
+from analysis.runs.recoveries import recoveries
 from models.records.tables import RunRecords
 from models.scenario.fault_tolerance import Acker
 from models.scenario.key_groups import group_shares
@@ -113,6 +114,11 @@ def check_timeline() -> None:
     assert [at for at, _ in replayed(found)] == [120.0, 150.0]
     for (_, count), span_s in zip(replayed(found), (25.0, 15.0), strict=True):
         assert count == pytest.approx(10.0 * span_s * lost, rel=0.2)
+    (one,) = recoveries([found], acker=scenario_from(topology()).fault_tolerance.acking)
+    assert (one.last_replay_s, one.total_s) == (85.0, pytest.approx(40.0, abs=0.1))
+    # What fails after the end of the run is not known.
+    (short,) = recoveries([simulated(topology(duration="150 s"))], acker=Acker(timeout_s=30.0))
+    assert (short.last_replay_s, short.restore_s) == (None, 0.0)
     # All of it comes in the end, and what was counted before is gone: the bolt had no state that is kept.
     table = found.tables["ledger"]
     assert table["lost"].tolist()[1] == 0
