@@ -101,9 +101,10 @@ BEHAVIOURS = (
     Behaviour(
         "Cores",
         Status.SIMPLIFIED,
-        "A task has a core of its own, or hosts share theirs. What a restart takes of the CPU is not modelled, nor are "
-        "cold caches after it.",
-        ("hosts.*.cpu",),
+        "A task has a core of its own, or hosts share theirs. With `warm_up` a host is slower for a time after tasks "
+        "have started there: code that is not compiled, cold caches. Without it, as in the comparison with recordings, "
+        "it is not: there the fit is no better with it.",
+        ("hosts.*.cpu", "recovery.warm_up"),
     ),
     Behaviour(
         "Sources",

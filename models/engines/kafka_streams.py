@@ -57,8 +57,9 @@ BEHAVIOURS = (
         Status.SIMPLIFIED,
         "A host is an instance, its cores are threads. An operator has at most as many tasks of ours as there are "
         "threads; what Kafka Streams calls a task is one of its key groups, which are the partitions of its input "
-        "topic. Records wait for any thread of their instance, and not for that of their task.",
-        ("hosts.*.cores", "hosts.*.cpu"),
+        "topic. Records wait for any thread of their instance, and not for that of their task. "
+        "Instances on which tasks have started again are as fast as before unless `warm_up` says otherwise.",
+        ("hosts.*.cores", "hosts.*.cpu", "recovery.warm_up"),
     ),
     Behaviour(
         "Topics",

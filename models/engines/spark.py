@@ -62,8 +62,9 @@ BEHAVIOURS = (
         "Executors and cores",
         Status.SIMPLIFIED,
         "A host is an executor, whose tasks wait for its cores tuple by tuple, and not task by task. There are as many "
-        "as the scenario says: no dynamic allocation, no speculative execution, and no waiting for locality.",
-        ("hosts.*.cores", "hosts.*.cpu"),
+        "as the scenario says: no dynamic allocation, no speculative execution, and no waiting for locality. "
+        "Hosts on which tasks have started again are as fast as before unless `warm_up` says otherwise.",
+        ("hosts.*.cores", "hosts.*.cpu", "recovery.warm_up"),
     ),
     Behaviour(
         "State stores",

@@ -88,8 +88,9 @@ BEHAVIOURS = (
         Status.SIMPLIFIED,
         "One time for download, JVM and connections, `recovery.restart`, which a file has to say: no manual does. All "
         "executors of a worker are up together, and connections of others at once (Storm tries every 0.1 to 1 s). A "
-        "worker that does not start in time (supervisor.worker.start.timeout.secs) is absent.",
-        ("recovery.restart", "recovery.allocate"),
+        "worker that does not start in time (supervisor.worker.start.timeout.secs) is absent. With `warm_up` hosts are "
+        "slower for a time after tasks have started there.",
+        ("recovery.restart", "recovery.allocate", "recovery.warm_up"),
     ),
     Behaviour(
         "Lost messages",

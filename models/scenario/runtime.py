@@ -58,6 +58,16 @@ class AdaptiveScheduling(Description):
     `rescale-trigger.max-delay`."""
 
 
+class WarmUp(Description):
+    """How much slower a host is at first on which tasks have started again: code that is not compiled yet, caches that
+    are empty, and what the start itself takes of the CPU."""
+
+    duration_s: PositiveSeconds = Field(alias="duration")
+    """Time for which it is slower, from each instant at which a task has its state back there."""
+    slowdown: float = Field(gt=1, le=1000, strict=True)
+    """How many times as long a service takes meanwhile, as all work on the host."""
+
+
 class RecoveryTimes(Description):
     """Times between the detection of a failure and the restore: lost tasks get slots, and their processes start."""
 
@@ -73,6 +83,8 @@ class RecoveryTimes(Description):
     and a `strategy`; without it tasks wait for slots as long as it takes."""
     restart: TimeDistribution | None = None
     """Time from then until its tasks are up; without it none."""
+    warm_up: WarmUp | None = None
+    """Hosts on which tasks have started again are slower at first; without it they are not."""
     scheduler: Literal["default", "adaptive", "reactive"] = "default"
     """Who starts a job with `region-restart`. `default`: as many tasks as before, once all have a slot. `adaptive`: the
     whole job, with as many tasks as there are slots, and with more once there are more; an event `rescale` changes what

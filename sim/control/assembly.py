@@ -9,7 +9,6 @@ import numpy as np
 from models.records.tables import Kernel
 from models.steady_state.checkpoint_traffic import due_every_ns, due_offsets_ns, flush_ns
 from models.units import to_ns
-from sim.background_load import start_outside_load
 from sim.clock import Clock, Process
 from sim.control.acker import RootTimeouts
 from sim.control.barriers import BarrierCheckpoints
@@ -21,6 +20,7 @@ from sim.control.host_choice import HostChoice
 from sim.control.instances import CheckpointHosts, Instances, Outages
 from sim.control.job_scaling import JobScaling
 from sim.control.maintenance import Maintenance
+from sim.control.paces import Paces
 from sim.control.read_committed import ReadCommitted
 from sim.control.recoveries import Recoveries
 from sim.control.recovery import Recovery
@@ -79,6 +79,7 @@ class Control:
     timeouts: RootTimeouts
     checkpoint_source: CheckpointSource
     barriers: BarrierCheckpoints
+    paces: Paces
     job_scaling: JobScaling | None
     readers: ReadCommitted
 
@@ -109,10 +110,12 @@ class Control:
             state, self.outages, self.catch_ups, self.replicas, self.migrations, self.recoveries, self.recovery
         )
         self.failures = Failures(state, self.crash)
+        self.paces = Paces(state)
+        self.recovery.opened.append(self.paces.restarted)
         self.barriers = BarrierCheckpoints(state)
         if self.barriers.rules is not None:
             self.crash.checkpoints_end = self.barriers.failed
-            self.recovery.opened = self.barriers.opened
+            self.recovery.opened.append(lambda _: self.barriers.opened())
             self.barriers.fail_job = self.failures.fail_job
             self.barriers.copies = self.recovery.copies
         self.job_scaling, method = None, self.recovery.method
@@ -162,7 +165,7 @@ class Control:
             self.migrations.start()
             (self.job_scaling or self.rescaling).start()
             self.rebalancing.start()
-            start_outside_load(self.state)
+            self.paces.start()
             self.readers.start()
         tolerance = self.plan.scenario.fault_tolerance
         if tolerance.job_checkpoints is not None:

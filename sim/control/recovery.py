@@ -37,7 +37,7 @@ class Recovery:
         self.outages, self.replicas, self.migrations, self.recoveries = outages, replicas, migrations, recoveries
         self.method = method_of(state.plan.scenario)(state, hosts, replicas)
         self.copies = LocalCopies(state)
-        self.opened: Callable[[], None] | None = None  # called when a partition is live again; set by whom it concerns
+        self.opened: list[Callable[[int], None]] = []  # called with a host where a partition is live again
 
     def take_orphans(self) -> list[LostPartition]:
         """Return, and forget, the partitions for which no host was alive, or had a free slot, and one is now."""
@@ -144,8 +144,8 @@ class Recovery:
         self.cluster.set_live(partition, True)
         self.outages.check()
         plane.open(partition)
-        if self.opened is not None:
-            self.opened()
+        for told in self.opened:
+            told(self.cluster.host_of(partition))
         for receiver in plane.receivers(partition):
             successor = self.cluster.successor_of(receiver)
             if successor != receiver:  # a key group that has moved since the checkpoint

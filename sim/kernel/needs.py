@@ -129,6 +129,10 @@ def _hosts_may_fail(_: _Run, plan: RunPlan) -> str | None:
     return "there are active replicas" if plan.scenario.has_replicas else "hosts may fail"
 
 
+def _is_cold_after_restarts(_: _Run, plan: RunPlan) -> str | None:
+    return _when(plan.scenario.recovery.warm_up is not None, "hosts are slower after restarts")
+
+
 def _has_events(_: _Run, plan: RunPlan) -> str | None:
     first = next(iter(plan.scenario.events), None)
     return None if first is None else f"there are events: {first}"
@@ -209,6 +213,7 @@ OF_RUN: tuple[Row[RunPlan], ...] = (
     # Events are failures of hosts, moves of key groups, and rescalings, which are moves.
     Row(_has_events, (InstancePlane, ActionPlane), at_times=True),
     Row(_hosts_may_fail, (InstancePlane, ActionPlane), at_times=True),
+    Row(_is_cold_after_restarts, (SharedCpuPlane,)),
     Row(lambda _, plan: _when(plan.counts_load, "the load of each key group is counted"), (CountingPlane,)),
 )
 OF_OPERATOR: tuple[Row[OperatorPlan], ...] = (
