@@ -179,6 +179,7 @@ _ABOUT: dict[str, str] = {
     Action.LOSE_STATE: "recovery",
     Action.FAIL: "recovery",
     Action.FENCE: "recovery",
+    Action.STOP: "hosts",
     Action.MOVE: "moves",
     Action.USE_DIRECT: "moves",
     Action.REBALANCE: "moves",

@@ -17,7 +17,7 @@ from sim.control.recovery import Recovery
 from sim.control.region_restarts import RegionRestarts
 from sim.control.restart_loop import RestartLoop
 from sim.control.standbys import Standbys
-from sim.plain.checkpoint import CheckpointCoordinator
+from sim.plain.checkpoint import CheckpointCoordinator, _Transfer
 from sim.plain.outbox import Outbox
 from sim.plain.overtaking import Overtaking
 from sim.plain.partition import Partition, Visit
@@ -168,14 +168,7 @@ def none_follows_a_restart(patch: Patch) -> None:
 
 @broken("aligned", "a snapshot of a task that is over counts")
 def snapshots_of_the_dead_count(patch: Patch) -> None:
-    stored = CheckpointCoordinator._stored
-
-    def counts(self: CheckpointCoordinator, transfer: Any) -> None:
-        transfer.incarnation = transfer.partition.incarnation
-        stored(self, transfer)
-
-    patch.setattr(CheckpointCoordinator, "_stored", counts)
-    patch.setattr(CheckpointCoordinator, "_at_remote", counts)
+    patch.setattr(_Transfer, "void", property(lambda self: False))
 
 
 # -- restarts of regions
@@ -372,12 +365,11 @@ def idle_hosts_end_what_is_overtaken(patch: Patch) -> None:
 def transactions_end_late(patch: Patch) -> None:
     complete, note = BarrierCheckpoints._end, PreCommits.note
 
-    def ends(self: BarrierCheckpoints, outcome: str) -> None:
-        checkpoint = self._open
-        if outcome == "completed" and checkpoint is not None:
+    def ends(self: BarrierCheckpoints, checkpoint: JobCheckpoint, outcome: str) -> None:
+        if outcome == "completed":
             for task in checkpoint.tasks:
                 note(self.commits, checkpoint.number, task)
-        complete(self, outcome)
+        complete(self, checkpoint, outcome)
 
     patch.setattr(PreCommits, "note", lambda self, checkpoint, task: None)
     patch.setattr(BarrierCheckpoints, "_end", ends)
@@ -389,7 +381,7 @@ def transactions_end_early(patch: Patch) -> None:
 
     def triggers(self: BarrierCheckpoints, *its: Any) -> None:
         trigger(self, *its)
-        for one in [self._open] if self._open else []:
+        for one in self._open:
             for task in one.tasks:
                 note(self.commits, one.number, task)
 
@@ -511,7 +503,7 @@ def states_go_where_topics_are(patch: Patch) -> None:
 
     def starts(self: RestoreFromChangelog) -> None:
         start(self)
-        self._workers = [*range(len(self.state.plan.host_names))]
+        self.workers = [*range(len(self.state.plan.host_names))]
 
     patch.setattr(RestoreFromChangelog, "start", starts)
 

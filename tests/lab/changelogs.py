@@ -122,9 +122,9 @@ class Changelogs(Recovering):
             stored, delivery, opens = self.lab.stored, self.plane.recorder.delivery, self.readers._open_if_all
             known = self.readers._due
 
-            def is_stored(partition: int) -> None:
+            def is_stored(partition: int, slot: int) -> None:
                 self.due.discard(partition)
-                stored(partition)
+                stored(partition, slot)
 
             def delivers(*its: Any) -> None:
                 if self.due:
@@ -185,7 +185,7 @@ class Changelogs(Recovering):
 
     def may_die(self, host: int) -> bool:
         """Somebody who may have states has to go on."""
-        workers = [one for one in self.method._workers if self.cluster.host_alive[one]]
+        workers = [one for one in self.method.workers if self.cluster.host_alive[one]]
         return super().may_die(host) and workers != [host]
 
     def may_pause(self, task: Any) -> bool:

@@ -82,7 +82,7 @@ def test_the_page_has_a_row_for_each() -> None:
 
 
 def test_each_decision_is_about_something() -> None:
-    verdicts = {Action.REBALANCE: Verdict.DONE, Action.COMPARE: Verdict.REFUSED, Action.BALANCE: Verdict.REFUSED}
+    verdicts = dict.fromkeys((Action.COMPARE, Action.BALANCE, Action.STOP), Verdict.REFUSED)
     rows = [(k, *Decision(one, "x", verdict=verdicts.get(one, Verdict.DONE))) for k, one in enumerate(Action)]
     made = decisions([small_records(decisions=rows)])
     assert {one.action for one in made} == {*Action}
