@@ -286,7 +286,7 @@ def trim_before_it_is_stored(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_replay(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(PlainPlane, "replay", lambda self, sender, receiver: (0, 0))
+    patch.setattr(PlainPlane, "replay", lambda self, sender, receiver, *its, **named: (0, 0))
 
 
 def no_duplicate_drop(patch: pytest.MonkeyPatch) -> None:
