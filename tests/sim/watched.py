@@ -55,8 +55,8 @@ class Watched:
         plane = compiled(watched.control)
         send_again, add_visits = plane.replay, plane.recording.add_visits
 
-        def replay(sender: int, receiver: int) -> tuple[int, int]:
-            rows, size = send_again(sender, receiver)
+        def replay(sender: int, receiver: int, **how: bool) -> tuple[int, int]:
+            rows, size = send_again(sender, receiver, **how)
             operator = watched.control.cluster.partition_operator[receiver]
             watched.replayed[operator] = watched.replayed.get(operator, 0) + rows
             return rows, size

@@ -317,8 +317,8 @@ def count_sendings(control: Reckoned, plane: PlainPlane) -> None:
         control.sendings += 1
         send(*output)
 
-    def counted_again(sender: int, receiver: int) -> tuple[int, int]:
-        rows, size = replay(sender, receiver)
+    def counted_again(sender: int, receiver: int, **how: bool) -> tuple[int, int]:
+        rows, size = replay(sender, receiver, **how)
         control.sendings += rows
         return rows, size
 
