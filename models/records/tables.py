@@ -137,7 +137,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         _time("stored_ns", "stored at the checkpoint host, -1 if it never was"),
         Column("bytes", "int64", "B", "sent to the checkpoint host"),
         Column("full", "bool", "", "full, or what changed since the one before"),
-        Column("job", "int32", "", "number of the checkpoint of the job that it is part of, -1 where there are none"),
+        Column("job", "int32", "", "number of the checkpoint of the job that it is part of, -1 if barriers take none"),
     ),
     "job_checkpoints": (
         _index("number", "of the checkpoint in the run, from 0"),

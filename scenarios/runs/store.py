@@ -252,7 +252,7 @@ def _field(column: Column) -> Field:
         column.dtype,
         column.unit,
         column.meaning.replace(", -1 if", ", null if"),
-        never=column.unit == "ns",
+        never=column.unit == "ns" or ", -1 if" in column.meaning,
     )
 
 
