@@ -235,7 +235,8 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
     ),
     "unfinished": ("checkpoints", "restoring"),  # taken, stored, complete; event time
     "hosts": ("channels", "fair_links", "sharing", "tasks"),
-    "cores": ("event_time", "loop", "verbs"),  # a watermark, the end of a service, and a new task give one back
+    # A watermark, the end of a service, and a new task give one back; a chain holds its thread.
+    "cores": ("event_time", "loop", "threads", "verbs"),
     "heap": ("sharing",),  # where the pace of a host changes for the first time the ends of its services are void
     "own": ("sharing",),
     "room": ("actions", "event_time", "tasks"),  # windows say what they need; a drop takes room that was not counted
