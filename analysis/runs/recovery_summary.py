@@ -8,7 +8,7 @@ from dataclasses import dataclass
 Interval = tuple[float, float]
 PHASES = ("detect", "allocate", "restart", "restore", "replay", "catch_up")
 PLANNED = {"rescale": "rescaling", "stop": "restart", "rebalance": "handover"}
-"""What happens on purpose, by cause: the job gets other tasks, a host stops, key groups go to a host that has come."""
+"""Cause -> name of what happens on purpose: the job gets other tasks, a host stops, key groups go to a new host."""
 _HAPPENED = {
     "suspicion": "is fenced",
     "rescale": "is rescaled",

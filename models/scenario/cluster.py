@@ -134,7 +134,7 @@ class Placement(Description):
     """Whether a slot holds a task of each operator, as in Flink, instead of one task: task k of each operator starts in
     slot k. Slots are counted round robin over all hosts, or over those of `hosts`."""
     chaining: bool = Field(default=False, strict=True)
-    """Whether operators are chained that can be, as in Flink: one that reads one other by forward is served by the
+    """Chain the operators that can be chained, as Flink does: one that reads one other by forward is served by the
     thread of that one's task. `operators.X.chain` says so of single ones."""
     fixed: tuple[str, ...] = ()
     """Sinks whose tasks no rebalance moves; those of sources stay in any case."""

@@ -85,9 +85,9 @@ class HostRestart(Description):
     pause_s: Seconds = Field(default=0.0, alias="pause")
     """Time from when a host is back until the next one stops."""
     leaves: bool = Field(default=False, strict=True)
-    """Whether a host that stops says so, and leaves its group; else the detector has to notice it."""
+    """Have a host that stops say so, and leave its group; else the detector has to notice it."""
     disk: Literal["kept", "lost"] = "kept"
-    """What becomes of the states on its disk. `kept`: it has them again when it is back; `lost`: it is empty then."""
+    """Keep or lose the states on its disk. `kept`: it has them again when it is back; `lost`: it is empty then."""
 
 
 class HostJoin(Description):
@@ -186,7 +186,7 @@ class Reconfigure(Description):
     owners: tuple[Annotated[int, Field(strict=True, ge=0)], ...] = ()
     """Number of the task of each key group from then on, in place of `plan`."""
     scope: Literal["operator", "bin"] = "operator"
-    """What waits while a step is in flight: all key groups of the operator, or those alone that move."""
+    """Let all key groups of the operator wait while a step is in flight, or (`bin`) only those that move."""
     gap_s: Seconds = Field(default=0.0, alias="gap")
     """Time from the end of a step until the next begins."""
     overlap: Literal["none", "pipelined"] = "none"

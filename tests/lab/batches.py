@@ -17,7 +17,7 @@ from lab.engines import Rules
 from lab.job import Job, random_job
 from lab.lineage import Path
 from lab.losses import stored
-from lab.recovering import Case, Recovering, drawn_crashes
+from lab.recovering import Case, Recovering, drawn_case, drawn_crashes
 from lab.shapes import CHAIN, REGIONS, SHAPES
 
 JOBS, INTERVAL_NS, ROUNDS = 120, 10**9, 6
@@ -52,16 +52,9 @@ def job_of(number: int) -> Job:
 def drawn(kind: str, seed: int) -> Case:
     """Return the case of a seed."""
     draw = Random(f"batches case {seed}")
-    return Case(
-        kind,
-        seed,
-        job_of(draw.randrange(JOBS)),
-        crashes=drawn_crashes(draw, (0, 1, 1, 2, 2, 3), AFTER),
-        acts=tuple(_acts(draw)),
-        counts_ns=tuple(draw.choice([1, 1, 20]) for _ in range(2)),
-        stepped_links=draw.random() < 0.6,
-        fair_links=draw.random() < 0.5,
-    )
+    job = job_of(draw.randrange(JOBS))
+    crashes = drawn_crashes(draw, (0, 1, 1, 2, 2, 3), AFTER)
+    return drawn_case(draw, kind, seed, job, crashes, _acts(draw))
 
 
 def _acts(draw: Random) -> Iterator[tuple[str, int]]:

@@ -16,7 +16,7 @@ from typing import Any
 from lab.engines import Rules
 from lab.invariants import Covered
 from lab.job import Job, random_job
-from lab.recovering import Case, Recovering, drawn_crashes
+from lab.recovering import Case, Recovering, drawn_case, drawn_crashes
 from lab.shapes import CHAIN, REGIONS, SHAPES
 from sim.clock import Process
 from sim.control.restores import Restore, Restores, _Threads
@@ -57,16 +57,9 @@ def job_of(number: int) -> Job:
 def drawn(kind: str, seed: int) -> Case:
     """Return the case of a seed."""
     draw = Random(f"changelogs case {seed}")
-    return Case(
-        kind,
-        seed,
-        job_of(draw.randrange(JOBS)),
-        crashes=drawn_crashes(draw, (0, 1, 1, 2, 2, 3), AFTER),
-        acts=tuple(_acts(draw)),
-        counts_ns=tuple(draw.choice([1, 1, 20]) for _ in range(2)),
-        stepped_links=draw.random() < 0.6,
-        fair_links=draw.random() < 0.5,
-    )
+    job = job_of(draw.randrange(JOBS))
+    crashes = drawn_crashes(draw, (0, 1, 1, 2, 2, 3), AFTER)
+    return drawn_case(draw, kind, seed, job, crashes, _acts(draw))
 
 
 def _acts(draw: Random) -> Iterator[tuple[str, int]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
@@ -82,6 +82,28 @@ def drawn_crashes(draw: Random, numbers: Iterable[int], after: dict[str, tuple[i
         first = Crash(event, draw.choice([1, 2, 3]), role, draw.randrange(12), draw.choice(REPAIRS), at_once=True)
         found.append(first)
     return tuple(found)
+
+
+def drawn_case(
+    draw: Random,
+    kind: str,
+    seed: int,
+    job: Job,
+    crashes: tuple[Crash, ...],
+    acts: Iterable[tuple[str, int]],
+    counts: Sequence[int] = (1, 1, 20),
+) -> Case:
+    """Return a case with these crashes and acts; for how long dead hosts count, and the links, are drawn."""
+    return Case(
+        kind,
+        seed,
+        job,
+        crashes=crashes,
+        acts=tuple(acts),
+        counts_ns=tuple(draw.choice(counts) for _ in range(2)),
+        stepped_links=draw.random() < 0.6,
+        fair_links=draw.random() < 0.5,
+    )
 
 
 @dataclass

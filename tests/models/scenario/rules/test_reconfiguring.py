@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import pytest
+from changed_keys import changed
 
 from models.errors import InputError, InputFault
 from models.scenario.reading import scenario_from
@@ -34,21 +34,6 @@ RAW: dict[str, Any] = {
 }
 
 
-def changed(changes: dict[str, object]) -> dict[str, Any]:
-    """RAW with values at paths (with / between keys); None takes a key away."""
-    raw = copy.deepcopy(RAW)
-    for path, value in changes.items():
-        here = raw
-        *above, last = path.split("/")
-        for step in above:
-            here = here.setdefault(step, {})
-        if value is None:
-            del here[last]
-        else:
-            here[last] = copy.deepcopy(value)
-    return raw
-
-
 def test_the_scenario_without_a_change_can_run() -> None:
     scenario = scenario_from(RAW)
     assert faults(scenario) == []
@@ -71,7 +56,7 @@ def test_the_scenario_without_a_change_can_run() -> None:
 )
 def test_what_is_wrong_is_said(changes: dict[str, object], path: str, words: str) -> None:
     with pytest.raises(InputError) as caught:
-        scenario_from(changed(changes))
+        scenario_from(changed(RAW, changes))
     (fault,) = caught.value.faults
     assert fault.path == path
     assert words in f"{fault.rule} {fault.hint}"
@@ -88,7 +73,7 @@ def test_what_is_wrong_is_said(changes: dict[str, object], path: str, words: str
 )
 def test_values_have_ranges(changes: dict[str, object], path: str, words: str) -> None:
     with pytest.raises(InputError) as caught:
-        scenario_from(changed(changes))
+        scenario_from(changed(RAW, changes))
     assert caught.value.faults[0].path == path
     assert words in caught.value.faults[0].rule
 
@@ -109,12 +94,12 @@ WINDOW = {"kind": "tumbling", "size": "1 s"}
     ],
 )
 def test_what_is_not_simulated_beside_it_is_refused_by_name(changes: dict[str, object], path: str, words: str) -> None:
-    found: list[InputFault] = not_simulated(scenario_from(changed(changes)))
+    found: list[InputFault] = not_simulated(scenario_from(changed(RAW, changes)))
     assert [fault.path for fault in found] == [path]
     assert words in found[0].hint
 
 
 def test_events_that_move_key_groups_otherwise_are_refused_beside_it() -> None:
     other = {"kind": "rescale", "at": "20 s", "operator": "count", "parallelism": 3}
-    found = not_simulated(scenario_from(changed({"events/more": other})))
+    found = not_simulated(scenario_from(changed(RAW, {"events/more": other})))
     assert any("without other events" in fault.hint for fault in found if fault.path == "events.move.kind")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import pytest
+from changed_keys import changed
 
 from models.errors import InputError
 from models.scenario import rules
@@ -42,23 +42,8 @@ WAVES: dict[str, Any] = {"waves": {"interval": "30 s"}, "fault_tolerance": ACKER
 RESCALE = {"kind": "rescale", "at": "1 min", "operator": "count", "parallelism": 4}
 
 
-def changed(changes: dict[str, object]) -> dict[str, Any]:
-    """RAW with values at paths (with / between keys); None takes a key away."""
-    raw = copy.deepcopy(RAW)
-    for path, value in changes.items():
-        here = raw
-        *above, last = path.split("/")
-        for step in above:
-            here = here.setdefault(step, {})
-        if value is None:
-            del here[last]
-        else:
-            here[last] = copy.deepcopy(value)
-    return raw
-
-
 def read(changes: dict[str, object]) -> Scenario:
-    return scenario_from(changed(changes))
+    return scenario_from(changed(RAW, changes))
 
 
 def test_the_scenario_that_the_cases_start_from_is_valid() -> None:
