@@ -11,6 +11,7 @@ from analysis.runs.tables import (
     checkpoints_of_operators,
     job_checkpoints_said,
     mean_with_interval,
+    memory_table,
     reconfigurations_table,
     recovery_means_table,
 )
@@ -19,6 +20,7 @@ from analysis.statistics import Mean
 from holdfast.terminal import facts, table
 from models import display
 from models.engines.behaviours import Status
+from models.topology import layout
 
 if TYPE_CHECKING:
     from analysis.runs.checkpoint_summary import Checkpoints
@@ -138,6 +140,13 @@ def rescales_table(summary: RunSummary) -> Table:
 def reconfigurations_said(summary: RunSummary) -> list[Table]:
     """Return what each reconfiguration took; nothing without any."""
     return [reconfigurations_table(summary.reconfigurations).brief] if summary.reconfigurations else []
+
+
+def memory_said(scenario: Scenario, summary: RunSummary) -> list[Table]:
+    """Return what the fullest hosts held in memory; nothing where the scenario does not ask for it."""
+    if summary.memory is None:
+        return []
+    return [memory_table(summary.memory, layout.host_group_names(scenario)).brief]
 
 
 def elasticity_table(one: Elasticity, hosts: HostsInUse) -> Table:

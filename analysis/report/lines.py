@@ -147,8 +147,9 @@ def lines(
     values = np.asarray(given.values, dtype=np.float64)
     data = []
     drawn = styles(given.names, order)
+    lengths = np.diff(at, append=at[-1:] + _spacing(at))
     for row, who in enumerate(given.names):
-        x, y = _steps(at, values[row], _spacing(at)) if steps else (at, values[row])
+        x, y = _steps(at, values[row], lengths) if steps else (at, values[row])
         colour, dash, _ = drawn[who]
         data.append(_line(text.label(who, 24), x, y, (colour, 1.8, dash), unit))
     layout = {
@@ -205,7 +206,7 @@ def _line(name: str, at: np.ndarray, values: np.ndarray, style: tuple[str, float
     }
 
 
-def _steps(at: np.ndarray, values: np.ndarray, length: float) -> tuple[np.ndarray, np.ndarray]:
+def _steps(at: np.ndarray, values: np.ndarray, length: float | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Begin and end of each interval with its value at both, so that single intervals are seen too."""
     return np.stack([at, at + length], axis=1).ravel(), np.repeat(values, 2)
 

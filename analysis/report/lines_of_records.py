@@ -11,6 +11,7 @@ from analysis.report.parts import Curve
 from analysis.runs.checkpoints import delay_series
 from analysis.runs.elasticity import host_utilisation
 from analysis.runs.histograms import latency_histogram, survival
+from analysis.runs.memory import host_memory
 from analysis.runs.rebalances import expected_per_s
 from analysis.runs.run_summary import Rebalance
 from analysis.runs.timelines import (
@@ -31,8 +32,8 @@ from models.scenario.scenario import Scenario
 
 _NS = 1e9
 _SECOND_NS = 1_000_000_000
-_LATENCY_POINTS, _POINTS = 1200, 200  # most of a line over time
-MOST_HOSTS = 8  # with a line of delays
+_LATENCY_POINTS, _POINTS, _MEMORY_POINTS = 1200, 200, 4000  # most of a line over time
+MOST_HOSTS = 8  # with a line of delays, or of memory
 _POINTS_AROUND, _ROOM_S = 150, 20.0  # of lines around rebalances: points, and the least time before and after
 _MOST_TAILS = 6  # replications with a line each
 _WIDER = (1, 2, 5, 10, 20, 50, 100)
@@ -166,6 +167,20 @@ def hosts(scenario: Scenario, one: RunRecords) -> Lines | None:
         return None
     begins = np.concatenate(([0], series.at_ns[:-1]))
     return Lines(begins / _NS, series.names, 100 * series.values)
+
+
+def memory(one: RunRecords) -> Lines | None:
+    """Return what the fullest hosts hold [MB], from each instant to the next; None where nothing is known.
+
+    Of very many instants neighbours are one, with the most that was held at any of them.
+    """
+    series = host_memory(one)
+    if not series.at_ns.size:
+        return None
+    fullest = sorted(np.argsort(-series.values.max(axis=1), kind="stable")[:MOST_HOSTS].tolist())
+    first = np.arange(0, series.at_ns.size, -(-series.at_ns.size // _MEMORY_POINTS))
+    most = np.maximum.reduceat(series.values[fullest], first, axis=1)
+    return Lines(series.at_ns[first] / _NS, tuple(series.names[k] for k in fullest), most / 1e6, one.replication)
 
 
 def upload_delays(one: RunRecords) -> Lines | None:

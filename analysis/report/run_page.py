@@ -25,6 +25,7 @@ from analysis.report.sections import (
     flow_section,
     guarantee_section,
     latency_section,
+    memory_section,
     operators_section,
     recovery_section,
     replicas_section,
@@ -237,6 +238,7 @@ def run_sections(
     decisions, migrations = values.decisions(records), classified(summary.migrations, records)
     operators, hosts = tuple(scenario.operators), tuple(layout.hosts(scenario))
     tolerance = scenario.fault_tolerance
+    over_time = None if summary.memory is None else lines.memory(first)
     flow = Flow(
         lines.processed(first),
         lines.waiting(first),
@@ -252,6 +254,7 @@ def run_sections(
         flow_section(flow, recoveries, operators),
         rebalances_section(summary.rebalances, lines.around_rebalances(scenario, first, summary.rebalances)),
         reconfigurations_section(summary.reconfigurations),
+        memory_section(summary.memory, over_time, layout.host_group_names(scenario), recoveries),
         migrations_section(migrations, lines.hosts(scenario, first), recoveries, decisions, hosts),
         load_checks_section(values.load_checks(first)),
         placement_section(values.placement_change(scenario, first), operators),

@@ -22,9 +22,10 @@ from analysis.report.parts import Curve, Design
 from analysis.report.topology import draw
 from analysis.runs.migration_kinds import ClassifiedMigration
 from analysis.runs.recovery_summary import Outages, Recovery, RecoveryMean, Replicas
-from analysis.runs.run_summary import EngineUsed, Guarantee, OperatorSummary, Verdict, Visible
+from analysis.runs.run_summary import EngineUsed, Guarantee, Memory, OperatorSummary, Verdict, Visible
 from analysis.runs.tables import (
     guarantee_table,
+    memory_table,
     operators_table,
     recoveries_table,
     recovery_means_table,
@@ -188,6 +189,34 @@ def flow_section(flow: Flow, recoveries: Sequence[Recovery] = (), order: Sequenc
         if line is not None and len(line.at_s) and line.names
     ]
     return Section("flow", "Throughput and queues", "Flow", figures=tuple(drawn)) if drawn else None
+
+
+def memory_section(
+    given: Memory | None, over_time: Lines | None, groups: Mapping[str, str], recoveries: Sequence[Recovery] = ()
+) -> Section | None:
+    """Return what hosts hold in memory, over time and at the most; None where it was not asked for."""
+    if given is None:
+        return None
+    above = [name for name, one in given.hosts.items() if one.above_s]
+    words = (
+        "States, waiting tuples, outputs that are kept for replay, and copies of states that move in steps. "
+        "What waits and what is kept is known at samples alone."
+    )
+    if above:
+        said = text.plain(above[0]) if len(above) == 1 else f"{len(above)} hosts"
+        words += f" More than its memory was held at {said}: the run went on as if it fitted."
+    figure = over_time and lines.lines(
+        over_time,
+        recoveries,
+        name="memory",
+        title="What the fullest hosts hold" if len(groups) > len(over_time.names) else "What each host holds",
+        axis="memory [MB]",
+        unit="MB",
+        caption=lines.highest(over_time, "MB"),
+        steps=True,
+    )
+    listed = tables.cut(memory_table(given, groups))
+    return Section("memory", "Memory", "Memory", words, figures=(figure,) if figure else (), tables=(listed,))
 
 
 def replicas_section(replicas: Replicas | None, broken: Outages | None = None) -> Section | None:

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from analysis.runs.memory import host_memory
 from analysis.runs.run_summary import Reconfiguration
+from analysis.runs.timelines import Series
 from analysis.statistics import quantiles, seconds
 from models.records.tables import NEVER, RunRecords
 
@@ -19,12 +21,13 @@ def reconfigurations(records: Sequence[RunRecords]) -> tuple[Reconfiguration, ..
     found = []
     for one in records:
         table = one.tables["reconfigurations"]
+        held = host_memory(one)
         for number in np.unique(table["number"]).tolist():
-            found.append(_reconfiguration(one, number))
+            found.append(_reconfiguration(one, number, held))
     return tuple(found)
 
 
-def _reconfiguration(one: RunRecords, number: int) -> Reconfiguration:
+def _reconfiguration(one: RunRecords, number: int, held: Series) -> Reconfiguration:
     table = one.tables["reconfigurations"]
     own = {name: column[table["number"] == number] for name, column in table.items()}
     done = own["installed_ns"] != NEVER
@@ -45,7 +48,17 @@ def _reconfiguration(one: RunRecords, number: int) -> Reconfiguration:
         longest_step_s=seconds(int(lengths.max())) if lengths.size else None,
         latency_max_s=seconds(int(latencies.max())) if latencies.size else None,
         latency_p99_s=seconds(quantiles(latencies, [0.99])[0]) if latencies.size else None,
+        extra_bytes=_extra_bytes(held, from_ns, until_ns),
     )
+
+
+def _extra_bytes(held: Series, from_ns: int, until_ns: int) -> int | None:
+    """Return the most by which a host held more [B] than before and after; None where that is not known."""
+    first, end = np.searchsorted(held.at_ns, (from_ns, until_ns), "right")
+    if not first:
+        return None
+    values = held.values[:, first - 1 : end]
+    return int((values.max(axis=1) - np.maximum(values[:, 0], values[:, -1])).max())
 
 
 def _latencies(one: RunRecords, from_ns: int, until_ns: int) -> np.ndarray:

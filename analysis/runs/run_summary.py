@@ -214,8 +214,9 @@ class Reconfiguration:
     """Key groups of an operator that changed their tasks in steps, while it ran.
 
     It began with its first step, maybe later than it was requested. `duration_s` is from then until the last state was
-    at its new task; the latencies are those of tuples that were born meanwhile. Times are None where it did not end, or
-    nothing was seen.
+    at its new task; the latencies are those of tuples that were born meanwhile. `extra_bytes` is the most by which a
+    host held more memory than before and after; None where the table `memory` is not kept. Times are None where it did
+    not end, or nothing was seen.
     """
 
     replication: int
@@ -230,6 +231,7 @@ class Reconfiguration:
     longest_step_s: float | None
     latency_max_s: float | None
     latency_p99_s: float | None
+    extra_bytes: int | None
 
 
 @dataclass(frozen=True)
@@ -297,6 +299,28 @@ class Resources:
     busy_cores: float | None
     kept_bytes: float | None
     kept_bytes_max: float | None
+
+
+@dataclass(frozen=True)
+class HostMemory:
+    """The most that the tasks of a host held, and when: states, queues, kept outputs, and copies of moving states.
+
+    `above_s` is the time for which it was more than the memory of the host, the mean of the replications. None where
+    nothing was seen, or the host has no `memory`.
+    """
+
+    peak_bytes: int | None
+    at_s: float | None
+    limit_bytes: float | None
+    above_s: float | None
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Memory of each host, and the most that one of them held."""
+
+    peak_bytes: int | None
+    hosts: Mapping[str, HostMemory]
 
 
 @dataclass(frozen=True)
@@ -413,6 +437,7 @@ class RunSummary:
     maintenance: Maintenance | None
     hosts: HostsInUse
     resources: Resources
+    memory: Memory | None
     recoveries: tuple[Recovery, ...]
     recovery_means: tuple[RecoveryMean, ...]
     rescaling_means: tuple[RecoveryMean, ...]

@@ -26,6 +26,7 @@ import numpy as np
 from analysis.runs.checkpoints import checkpoints
 from analysis.runs.elasticity import elasticity, hosts_in_use, maintenance, rescales
 from analysis.runs.histograms import latencies_of, times_of, total_of
+from analysis.runs.memory import memory
 from analysis.runs.migration_kinds import migrations
 from analysis.runs.rebalances import rebalances
 from analysis.runs.reconfigurations import reconfigurations
@@ -96,6 +97,7 @@ def summarise(scenario: Scenario, records: Sequence[RunRecords]) -> RunSummary:
         maintenance=maintenance(records),
         hosts=hosts_in_use(scenario, records),
         resources=_resources(scenario, records),
+        memory=memory(scenario, records),
         recoveries=recovered,
         recovery_means=recovery_means(scenario, recovered, numbers),
         rescaling_means=recovery_means(scenario, recovered, numbers, "rescaling"),

@@ -16,6 +16,8 @@ from analysis.runs.recovery_summary import PHASES, Recovery, RecoveryMean, Repli
 from analysis.runs.run_summary import (
     EngineUsed,
     Guarantee,
+    HostMemory,
+    Memory,
     Migration,
     OperatorSummary,
     Rebalance,
@@ -172,6 +174,7 @@ def migrations_table(migrations: Sequence[Migration]) -> Table:
 
 def reconfigurations_table(given: Sequence[Reconfiguration]) -> Table:
     """Return what each reconfiguration took, and the latency of what was born meanwhile."""
+    known = any(one.extra_bytes is not None for one in given)
     columns: tuple[Column, ...] = (
         Column("operator", of="operator", number=False),
         Column("strategy", of="strategy", number=False),
@@ -183,11 +186,33 @@ def reconfigurations_table(given: Sequence[Reconfiguration]) -> Table:
         Column("longest step", display.duration, "longest_step_s", wide=True),
         Column("99 % within", display.duration, "latency_p99_s", wide=True),
         Column("max latency", display.duration, "latency_max_s"),
-        Column("states", display.size, "bytes"),
+        Column("states", display.size, "bytes", wide=known),
+        *((Column("extra memory", display.size, "extra_bytes"),) if known else ()),
     )
     brief_title = "Reconfigurations (latency: of what was born meanwhile)"
     title = "What each reconfiguration took"
     return Table(title, columns, rows_of(given, columns), "reconfigurations", brief_title=brief_title)
+
+
+def memory_table(given: Memory, groups: Mapping[str, str]) -> Table:
+    """Return the memory of the host of each group that held most; `groups` has the group of each host."""
+    fullest: dict[str, tuple[str, HostMemory]] = {}
+    for name, one in given.hosts.items():
+        held = fullest.setdefault(groups[name], (name, one))[1]
+        if (one.above_s or 0.0, one.peak_bytes or 0) > (held.above_s or 0.0, held.peak_bytes or 0):
+            fullest[groups[name]] = (name, one)
+    fullest = {group: held for group, held in fullest.items() if held[1].peak_bytes != 0}
+    bounded = any(one.limit_bytes is not None for _, one in fullest.values())
+    of_memory = (Column("memory", display.size, "limit_bytes"), Column("above it for", display.duration, "above_s"))
+    columns = (
+        Column("holds at the most", display.size, "peak_bytes"),
+        Column("at", display.instant, "at_s"),
+        *(of_memory if bounded else ()),
+    )
+    named = (Column("fullest host", number=False), *columns)
+    cells = zip(fullest.values(), rows_of([one for _, one in fullest.values()], columns), strict=True)
+    rows = tuple((name, *row) for (name, _), row in cells)
+    return Table("The fullest host of each group", named, rows, "memory", brief_title="Memory")
 
 
 def rebalances_table(rebalances: Sequence[Rebalance]) -> Table:

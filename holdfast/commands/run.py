@@ -170,7 +170,7 @@ def _show(result: RunResult) -> None:
         terminal.show(tables.rebalances_table(summary.rebalances).brief)
     if summary.rescales:
         terminal.show(run_tables.rescales_table(summary))
-    terminal.show(*run_tables.reconfigurations_said(summary))
+    terminal.show(*run_tables.reconfigurations_said(summary), *run_tables.memory_said(result.scenario, summary))
     if summary.elasticity:
         terminal.show(run_tables.elasticity_table(summary.elasticity, summary.hosts))
         changes = changes_of_hosts(result.records)

@@ -94,6 +94,16 @@ TABLES: dict[str, tuple[Column, ...]] = {
         ),
         Column("buffered", "int64", "tuples", "kept in the output buffers for replay"),
     ),
+    "memory": (
+        _time("at_ns", "when it was sampled or, of a task whose state moves in a step, when it changed"),
+        _TASK,
+        _HOST,
+        Column("state_bytes", "int64", "B", "of live states: those of the last sample, with what moved since"),
+        Column("queue_bytes", "int64", "B", "of tuples that waited at the last sample, as large as the largest"),
+        Column("kept_bytes", "int64", "B", "of outputs that were kept for replay at the last sample"),
+        Column("sent_bytes", "int64", "B", "of copies of states that left in a step that is not over"),
+        Column("received_bytes", "int64", "B", "of copies of states that came in a step that is not over"),
+    ),
     "lag": (
         _time("at_ns", "when it was sampled"),
         _OPERATOR,

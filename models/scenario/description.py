@@ -157,10 +157,15 @@ class ScenarioDescription(Description):
         return bool(tolerance.replicas) or tolerance.replica_plan is not None or tolerance.replicates_all
 
     @property
-    def counts_load(self) -> bool:
-        """Return whether the load of each key group is counted."""
+    def keeps_statistics(self) -> bool:
+        """Return whether the load of each key group is looked at each period."""
         wanted = self.recording.statistics or self.fault_tolerance.maintenance is not None
         return wanted or self.elasticity.policy != "none"
+
+    @property
+    def counts_load(self) -> bool:
+        """Return whether the load of each key group is counted, to be looked at or for the size of its state."""
+        return self.keeps_statistics or self.recording.memory
 
     @property
     def may_fail(self) -> bool:

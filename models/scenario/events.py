@@ -189,6 +189,10 @@ class Reconfigure(Description):
     """Let all key groups of the operator wait while a step is in flight, or (`bin`) only those that move."""
     gap_s: Seconds = Field(default=0.0, alias="gap")
     """Time from the end of a step until the next begins."""
+    sent_copies: float = Field(default=2.0, ge=1, le=10, strict=True)
+    """Copies of a state that its task holds from when it leaves to the end of the step, for the table `memory`."""
+    received_copies: float = Field(default=3.0, ge=1, le=10, strict=True)
+    """Copies of a state that its new task holds from when it comes to the end of the step; one of them is the state."""
     overlap: Literal["none", "pipelined"] = "none"
     """Whether parts of a state travel while others are written and read; `none`: a state is written, sent and read as a
     whole."""
@@ -292,6 +296,8 @@ class Recording(Description):
     """Whether the load of each key group is kept, for each `elasticity.period`; where key groups move by themselves
     it is.
     """
+    memory: bool = Field(default=False, strict=True)
+    """Whether the table `memory` is kept: what each task holds over time, and copies of states that move in steps."""
 
     def chosen(self, steps: float, tuples_fit: bool) -> Detail:
         """Return the level of detail for a run of so many steps, all replications together."""

@@ -397,7 +397,8 @@ def _control_rows(scenario: Scenario) -> float:
     if scenario.fault_tolerance.takes_checkpoints:
         groups = sum(operator.groups for operator in scenario.operators.values()) + second
         rows += groups * scenario.duration_s / scenario.fault_tolerance.interval_s
-    if scenario.counts_load:
+    rows += tasks * min(scenario.duration_s, MOST_SAMPLES) * scenario.recording.memory
+    if scenario.keeps_statistics:
         partitions = sum(operator.groups for operator in scenario.operators.values())
         rows += partitions * scenario.duration_s / scenario.elasticity.period_s
     rows += _comparisons(scenario)

@@ -31,6 +31,7 @@ FORMAT = 1
 SCENARIO, SUMMARY = "scenario.toml", "summary.json"
 STORED = (
     "samples",
+    "memory",
     "lag",
     "replays",
     "buffers",

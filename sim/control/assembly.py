@@ -21,6 +21,7 @@ from sim.control.instances import CheckpointHosts, Instances, Outages
 from sim.control.job_scaling import JobScaling
 from sim.control.maintenance import Maintenance
 from sim.control.members import Members
+from sim.control.memory import Memory
 from sim.control.paces import Paces
 from sim.control.read_committed import ReadCommitted
 from sim.control.recoveries import Recoveries
@@ -66,6 +67,7 @@ class Control:
     outages: Outages
     catch_ups: CatchUps
     statistics: Statistics
+    memory: Memory
     instances: Instances
     replicas: Replicas
     slots: Slots
@@ -104,6 +106,7 @@ class Control:
         """Make the managers, in a run whose plane can do what they ask."""
         # Each manager is given those below it, and none knows one above it.
         self.outages, self.catch_ups, self.statistics = Outages(state), CatchUps(state), Statistics(state)
+        self.memory = Memory(state)
         self.instances = Instances(state, self.outages)
         self.replicas = Replicas(state, self.instances, self.checkpoint_hosts)
         self.coordinator = RunCoordinator(state)
@@ -144,7 +147,7 @@ class Control:
         self.adjustments = Adjustments(services, self.coordinator, self.slots)
         self.crash.host_died.append(self.adjustments.host_died)
         self.recoveries.is_taking.append(self.adjustments.is_taking)
-        self.reconfigurations = Reconfigurations(state, self.coordinator, Megaphone)
+        self.reconfigurations = Reconfigurations(state, self.coordinator, Megaphone, self.memory)
         self.rescaling = Rescaling(state, self.migrations, self.adjustments, self.slots)
         spares = SpareHosts(state, self.migrations, self.recoveries, self.failures)
         operators = OperatorScaling(state, self.statistics, self.adjustments, self.rescaling)
@@ -292,6 +295,8 @@ class Control:
             now = clock.now_ns()
             sample("samples", now, plane.samples())
             sample("lag", now, plane.lag())
+            if self.managed and self.memory.wanted:
+                self.memory.sample()
             if bounded:
                 sample("buffers", now, plane.buffers())
             if saves:

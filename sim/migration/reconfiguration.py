@@ -17,6 +17,7 @@ from models.records.tables import NEVER
 from models.scenario.events import Reconfigure
 from models.units import to_ns
 from sim.clock import Process
+from sim.control.memory import Memory
 from sim.control.placing import senders_to
 from sim.control.run_state import RunState
 from sim.data_plane import Parcel
@@ -54,6 +55,8 @@ class Reconfiguration(Plan):
     senders: tuple[int, ...]
     scope: Literal["operator", "bin"]
     gap_ns: int
+    copies: tuple[float, float]
+    """Copies of a state that its old and its new task hold until the step is over."""
 
     @property
     def tasks(self) -> tuple[int, ...]:
@@ -90,6 +93,7 @@ class StepTimes:
     passed_ns: int = NEVER
     installed_ns: int = NEVER
     bytes: int = 0
+    groups: int = 0  # that are installed
 
 
 @dataclass
@@ -99,6 +103,7 @@ class ReconfigurationRun(ProtocolRun[Reconfiguration]):
     `owners` (n_groups,) are the tasks of the key groups when the step that has begun is over: what configures it.
     """
 
+    memory: Memory = field(kw_only=True)
     strategy: str = ""
     owners: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     times: list[StepTimes] = field(default_factory=list)
@@ -162,11 +167,13 @@ class ReconfigurationContext(Context):
                 for partition in carry.partitions:
                     self._cluster.set_live(partition, False)
                 self._run.times[step].bytes += parcel.bytes
+                self._run.memory.leaves(self.me, parcel.bytes, self._run.plan.copies[0])
                 message = Message(self._run.number, kind, self.me, carry.target, step, (parcel,))
                 self._occupy(rate, parcel.bytes, partial(self._runtime.send, message, turn=False))
 
     def read(self, parcel: Parcel, kind: str, note: object) -> None:
         """Read the states of a parcel, and send itself a message when that is done."""
+        self._run.memory.comes(self.me, parcel.bytes, self._run.plan.copies[1])
         message = Message(self._run.number, kind, self.me, self.me, note, (parcel,))
         rate = self._operator.deserialise_bytes_per_s
         self._occupy(rate, parcel.bytes, lambda: self._runtime.deliver(message))
@@ -177,7 +184,12 @@ class ReconfigurationContext(Context):
             self._cluster.partition_task[partition] = self.me
             self._cluster.set_live(partition, True)
         self._plane.put(parcel.number, self.me)
-        self._run.times[step].installed_ns = self._state.clock.now_ns()
+        run, did, carries = self._run, self._run.times[step], self._run.plan.steps[step]
+        did.installed_ns = self._state.clock.now_ns()
+        did.groups += len(parcel.partitions)
+        run.memory.installed(self.me, parcel.bytes)
+        if did.groups == sum(len(carry.partitions) for carry in carries):
+            run.memory.forgotten(sorted({task for carry in carries for task in (carry.source, carry.target)}))
 
     @property
     def _operator(self) -> Any:
@@ -194,8 +206,10 @@ class ReconfigurationContext(Context):
 class Reconfigurations(PlanKind[ReconfigurationRequest]):
     """Begins the reconfigurations of a scenario, one after the other where they meet. Nobody fails meanwhile."""
 
-    def __init__(self, state: RunState, coordinator: RunCoordinator, protocol: type[ReconfigurationProtocol]) -> None:
-        self.state, self.coordinator, self.protocol = state, coordinator, protocol
+    def __init__(
+        self, state: RunState, coordinator: RunCoordinator, protocol: type[ReconfigurationProtocol], memory: Memory
+    ) -> None:
+        self.state, self.coordinator, self.protocol, self.memory = state, coordinator, protocol, memory
         self.runs: list[ReconfigurationRun] = []
 
     def start(self) -> None:
@@ -242,6 +256,7 @@ class Reconfigurations(PlanKind[ReconfigurationRequest]):
             senders=tuple(sorted(senders_to(cluster, request.operator))),
             scope=event.scope,
             gap_ns=to_ns(event.gap_s),
+            copies=(event.sent_copies, event.received_copies),
         )
         reason = f"{len(moves)} key groups change their task, {event.strategy}, in {len(steps)} steps"
         self.state.decide(Action.RECONFIGURE, name, reason)
@@ -251,6 +266,7 @@ class Reconfigurations(PlanKind[ReconfigurationRequest]):
             made,
             self,
             request.requested_ns,
+            memory=self.memory,
             strategy=event.strategy,
             owners=np.zeros(plan.operators[request.operator].description.groups, np.int64),
             times=[StepTimes() for _ in steps],

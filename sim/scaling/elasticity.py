@@ -64,7 +64,7 @@ class Elasticity:
     def start(self) -> None:
         """Start the process, where somebody asks for it."""
         self.migrations.on_end = self._ended
-        if self.plan.counts_load:
+        if self.plan.scenario.keeps_statistics:
             self.state.clock.process(self._checks())
 
     def _checks(self) -> Process:

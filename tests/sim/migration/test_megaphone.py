@@ -97,6 +97,8 @@ def job(seed: int) -> dict[str, Any]:
         elif k:
             event["plan"] = "back"
         raw["events"][f"move{k}"] = event
+    if draw.random() < 0.3:
+        raw["recording"] = {"memory": True}
     return raw
 
 

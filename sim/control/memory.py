@@ -1,0 +1,95 @@
+"""What each task holds in memory over time: its state, its queue, outputs that it keeps, and copies of moving states.
+
+States, queues and kept outputs are known at samples. While states move in steps (`sim/migration/reconfiguration.py`)
+there is a row at each change in between, too. Its state is that of the last sample with what has come and gone since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from models.topology.layout import output_bytes
+from sim.control.run_state import StateOn
+from sim.data_plane import CountingPlane
+
+
+class Memory:
+    """Writes the rows of the table `memory`; does nothing in a run that does not ask for it.
+
+    Sizes are arrays [B] with an entry for each task.
+    """
+
+    def __init__(self, state: StateOn[CountingPlane]) -> None:
+        self.state, self.cluster = state, state.cluster
+        self.wanted = state.plan.scenario.recording.memory
+        tasks = len(self.cluster.task_operator)
+        self._stored, self._queued, self._kept, self._sent, self._received = np.zeros((5, tasks), np.int64)
+        self._input_bytes, self._output_bytes = self._sizes()
+
+    def _sizes(self) -> tuple[list[int], list[int]]:
+        """Return the size of tuples that come to each operator, of the largest input, and of those that it makes."""
+        operators, size = self.state.plan.operators, output_bytes(self.state.plan.scenario)
+        made = [round(size.get(one.name, 0.0)) for one in operators]
+        come = [0] * len(operators)
+        for one in operators:
+            for edge in one.edges:
+                come[edge.down.index] = max(come[edge.down.index], made[one.index])
+        return come, made
+
+    def sample(self) -> None:
+        """Write a row for each live task: what it holds now."""
+        self._grow()
+        self._stored[:] = self._queued[:] = self._kept[:] = 0
+        for one in self.state.plane.statistics():
+            self._stored[self.cluster.partition_task[one.partition]] += one.state_bytes
+        live = []
+        for task, _, queue, _, buffered in np.asarray(self.state.plane.samples()).tolist():
+            operator = self.cluster.task_operator[task]
+            self._queued[task] = queue * self._input_bytes[operator]
+            self._kept[task] = buffered * self._output_bytes[operator]
+            live.append(task)
+        self._write(live)
+
+    def leaves(self, task: int, size: int, copies: float) -> None:
+        """Note that a state has left a task, which holds so many copies of it until it has been installed."""
+        if self.wanted:
+            self._stored[task] -= size
+            self._sent[task] += round(copies * size)
+            self._write((task,))
+
+    def comes(self, task: int, size: int, copies: float) -> None:
+        """Note that a state has come to a task, which holds so many copies of it until it is installed."""
+        if self.wanted:
+            self._received[task] += round(copies * size)
+            self._write((task,))
+
+    def installed(self, task: int, size: int) -> None:
+        """Note that a state is live at a task: one of its copies is the state from now on."""
+        if self.wanted:
+            self._stored[task] += size
+            self._received[task] -= size
+            self._write((task,))
+
+    def forgotten(self, tasks: Collection[int]) -> None:
+        """Note that tasks have given up all copies."""
+        if self.wanted:
+            tasks = [*tasks]
+            self._sent[tasks] = self._received[tasks] = 0
+            self._write(tasks)
+
+    def _grow(self) -> None:
+        """Make room for tasks that have come."""
+        more = len(self.cluster.task_operator) - self._stored.size
+        if more > 0:
+            arrays = (self._stored, self._queued, self._kept, self._sent, self._received)
+            self._stored, self._queued, self._kept, self._sent, self._received = (
+                np.concatenate((one, np.zeros(more, np.int64))) for one in arrays
+            )
+
+    def _write(self, tasks: Collection[int]) -> None:
+        now, rows = self.state.clock.now_ns(), self.state.recorder.rows["memory"]
+        for task in tasks:
+            sizes = (self._stored, self._queued, self._kept, self._sent, self._received)
+            rows.append((now, task, self.cluster.task_host[task], *(int(one[task]) for one in sizes)))
