@@ -248,6 +248,16 @@ def test_each_tuple_is_applied_once_at_the_configuration_of_its_time(monkeypatch
     assert lost == 0
 
 
+@pytest.mark.parametrize("scope", ["operator", "bin"])
+def test_what_waits_at_the_new_task_stays_in_order(monkeypatch: pytest.MonkeyPatch, scope: str) -> None:
+    """Some of it has come before the task heard that it has to hold what it has, and some of it later."""
+    raw = idle_job({"strategy": "optimised", "scope": scope}) | {"duration": "2 s", "network": {"latency": "5 ms"}}
+    raw["workload"]["src"] |= {"rate": "5000 /s", "keys": {"distribution": "uniform", "count": 32}}
+    assert faults(watched(raw, monkeypatch)) == []
+    plain, compiled = (rows_of(raw, plane) for plane in (PlainPlane, CompiledPlane))
+    assert differences(plain, compiled) == []
+
+
 def test_both_planes_give_equal_rows() -> None:
     for seed in range(16):
         plain, compiled = (rows_of(job(seed), plane) for plane in (PlainPlane, CompiledPlane))
