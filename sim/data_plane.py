@@ -507,7 +507,8 @@ class MovingPlane(ActionPlane, Protocol):
         """Make the key groups that were taken live at this task, where they are now.
 
         What waits there for them goes in front of the queue, group after group in the order of the parcel, each in
-        order of arrival. The cluster says already that they are there. Other parcels: see `ParcelPlane`.
+        order of arrival; what a rule holds of it goes in front of all that rules hold. The cluster says already that
+        they are there. Other parcels: see `ParcelPlane`.
         """
 
     def passed(self, operator: int, time_ns: int, token: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -16,9 +17,10 @@ from models.scenario.workload import ProfileRate, SeriesRate
 from models.topology import job_graph
 from scenarios.files.graphs import refuse_graph, write_graph
 from scenarios.files.scenario import LoadedScenario, missing_files, read_scenario, resolve
+from scenarios.planning.migration_files import migration_file
 from scenarios.queries.replica_plan import with_planned_replicas
 from scenarios.reliability.failure_replay import replayed
-from scenarios.runs.inputs import check_key_groups, profiles_of, rates_of, shares_of
+from scenarios.runs.inputs import check_key_groups, checked, profiles_of, rates_of, shares_of
 
 
 def show(
@@ -31,6 +33,14 @@ def show(
         str, typer.Option("--graph-of", metavar="WHAT", help="Of what: operators, tasks, or placement")
     ] = "operators",
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --graph")] = False,
+    moves: Annotated[
+        str | None,
+        typer.Option(
+            "--migration-file",
+            metavar="EVENT",
+            help="Show the steps of an event reconfigure alone, as Megaphone reads them",
+        ),
+    ] = None,
     defaults: Annotated[
         bool, typer.Option("--defaults", help="Show what the engine of the scenario brings, and from where")
     ] = False,
@@ -42,6 +52,12 @@ def show(
     """
     if defaults:
         _show_defaults(file, settings, as_json)
+        return
+    if moves is not None:
+        if as_json or graph is not None:
+            other = "--json" if as_json else "--graph"
+            raise InputError.at("--migration-file", moves, f"shows no more than the steps: leave {other} out")
+        _show_migration_file(file, settings, moves)
         return
     refuse_graph(graph, force=force)
     with as_options({"of": "--graph-of"}):
@@ -69,6 +85,15 @@ def _show_defaults(file: str, settings: list[str] | None, as_json: bool) -> None
         terminal.print_json(defaults_document(scenario.engine, scenario))
     else:
         terminal.show(*defaults_tables(scenario.engine, scenario))
+
+
+def _show_migration_file(file: str, settings: list[str] | None, event: str) -> None:
+    """Show the steps of an event, for a scenario that `run` would take."""
+    loaded = read_scenario(resolve(file), settings or [])
+    scenario, inputs = checked(loaded.scenario, loaded.folder)
+    with as_options({"event": "--migration-file"}):
+        text = migration_file(scenario, event, inputs)
+    sys.stdout.write(text)
 
 
 def _load(file: str, settings: list[str] | None) -> tuple[LoadedScenario, RunInputs | None, list[str]]:

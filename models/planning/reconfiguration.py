@@ -6,10 +6,11 @@ Source of the strategies and of the plan `half`: Hoffmann et al., *Megaphone*, V
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from models.scenario.events import Reconfigure
+from models.scenario.inputs import Configuration, RunInputs
 from models.scenario.job import Operator
 from models.scenario.scenario import Scenario
 
@@ -22,28 +23,50 @@ class BinMove(NamedTuple):
     target: int
 
 
-def moves_of(scenario: Scenario, name: str) -> tuple[BinMove, ...]:
+class Step(NamedTuple):
+    """The moves of one step, each of another key group; it does not begin before a time of the run [ns]."""
+
+    moves: tuple[BinMove, ...]
+    not_before_ns: int = 0
+
+
+Files = Mapping[str, tuple[Configuration, ...]]
+"""Event with a migration file -> the lines of it."""
+
+
+def moves_of(scenario: Scenario, name: str, files: Files) -> tuple[BinMove, ...]:
     """Return the moves of the event of this name, by key group, if the events of its operator before it are over.
 
     >>> from holdfast import read_scenario
-    >>> len(moves_of(read_scenario("scenarios/library/bin-migration.toml").scenario, "all_at_once"))
+    >>> len(moves_of(read_scenario("scenarios/library/bin-migration.toml").scenario, "all_at_once", {}))
     64
     """
     event = scenario.events[name]
     assert isinstance(event, Reconfigure)
+    owners = owners_before(scenario, name, files)
+    goals = owners_after(scenario.operators[event.operator], event, owners, files.get(name, ()))
+    return _differences(enumerate(goals), owners)
+
+
+def _differences(goals: Iterator[tuple[int, int]], owners: Sequence[int]) -> tuple[BinMove, ...]:
+    """Return the moves to these tasks, pairs of a key group and a task, of those that are elsewhere."""
+    return tuple(BinMove(k, owners[k], goal) for k, goal in goals if owners[k] != goal)
+
+
+def owners_before(scenario: Scenario, name: str, files: Files) -> list[int]:
+    """Return the task of each key group when the event of this name begins: all events before it are over."""
+    event = scenario.events[name]
+    assert isinstance(event, Reconfigure)
     operator = scenario.operators[event.operator]
     owners = [operator.task_of(k) for k in range(operator.groups)]
-    for other, before in _in_order(scenario, event.operator):
-        goals = owners_after(operator, before, owners)
+    for other, before in in_order(scenario, event.operator):
         if other == name:
-            return tuple(
-                BinMove(k, *pair) for k, pair in enumerate(zip(owners, goals, strict=True)) if len({*pair}) > 1
-            )
-        owners = goals
-    raise AssertionError("an event is among those of its operator")
+            break
+        owners = owners_after(operator, before, owners, files.get(other, ()))
+    return owners
 
 
-def _in_order(scenario: Scenario, operator: str) -> list[tuple[str, Reconfigure]]:
+def in_order(scenario: Scenario, operator: str) -> list[tuple[str, Reconfigure]]:
     """Return the reconfigurations of an operator in the order in which they are asked for."""
     found = [
         (name, event)
@@ -53,8 +76,17 @@ def _in_order(scenario: Scenario, operator: str) -> list[tuple[str, Reconfigure]
     return sorted(found, key=lambda one: one[1].at_s)  # stable: at one instant, as in the file
 
 
-def owners_after(operator: Operator, event: Reconfigure, owners: Sequence[int]) -> list[int]:
-    """Return the task of each key group after the event, given those before."""
+def owners_after(
+    operator: Operator, event: Reconfigure, owners: Sequence[int], lines: Sequence[Configuration] = ()
+) -> list[int]:
+    """Return the task of each key group after the event, given those before, and the lines of its file if it has one.
+
+    Raises ValueError if these are missing.
+    """
+    if event.file is not None:
+        if not lines:
+            raise ValueError("a reconfiguration by a file needs the lines of the file")
+        return list((dict(enumerate(owners)) | {k: task for line in lines for k, task in line.owners}).values())
     if event.owners:
         return list(event.owners)
     if event.plan == "back":
@@ -79,19 +111,36 @@ def half(tasks: int, owners: Sequence[int]) -> list[int]:
     return made
 
 
-def steps_of(
-    moves: Sequence[BinMove], event: Reconfigure, steps: Sequence[int] = ()
-) -> tuple[tuple[BinMove, ...], ...]:
-    """Return the moves of each step; `steps`: the step of each move, for the strategy `optimised`.
+def steps_of(scenario: Scenario, name: str, inputs: RunInputs) -> tuple[Step, ...]:
+    """Return the steps of the event of this name, if the events of its operator before it are over.
 
-    Raises ValueError if these are missing.
+    Lines of a file that move nothing are no steps. Raises ValueError if the inputs lack the steps of an event with the
+    strategy `optimised`, or the lines of one with a file.
     """
+    event = scenario.events[name]
+    assert isinstance(event, Reconfigure)
+    if event.file is not None:
+        return _steps_of_lines(owners_before(scenario, name, inputs.configurations), inputs.configurations[name])
+    moves = moves_of(scenario, name, inputs.configurations)
     if event.strategy == "optimised":
-        if len(steps) != len(moves):
+        order = inputs.steps.get(name, ())
+        if len(order) != len(moves):
             raise ValueError("an optimised reconfiguration needs the step of each of its moves")
         return tuple(
-            tuple(move for move, at in zip(moves, steps, strict=True) if at == step)
-            for step in range(max(steps, default=-1) + 1)
+            Step(tuple(move for move, at in zip(moves, order, strict=True) if at == step))
+            for step in range(max(order, default=-1) + 1)
         )
     size = {"all-at-once": max(1, len(moves)), "fluid": 1, "batched": event.size or 1}[event.strategy]
-    return tuple(tuple(moves[k : k + size]) for k in range(0, len(moves), size))
+    return tuple(Step(tuple(moves[k : k + size])) for k in range(0, len(moves), size))
+
+
+def _steps_of_lines(owners: Sequence[int], lines: Sequence[Configuration]) -> tuple[Step, ...]:
+    """Return a step for each line that moves something, given the tasks of the key groups before the first."""
+    now, steps = list(owners), []
+    for line in lines:
+        moves = _differences(iter(line.owners), now)
+        for move in moves:
+            now[move.key_group] = move.target
+        if moves:
+            steps.append(Step(moves, line.time_ns))
+    return tuple(steps)

@@ -185,17 +185,29 @@ class Reconfigure(Description):
     half way round; `back`: all go to the tasks that have them at the start."""
     owners: tuple[Annotated[int, Field(strict=True, ge=0)], ...] = ()
     """Number of the task of each key group from then on, in place of `plan`."""
+    file: FilePath | None = None
+    """A migration file of Megaphone, relative to the scenario file, in place of strategy and plan: each line is a step,
+    and none begins before the time of its line, which counts from the start of the run."""
     scope: Literal["operator", "bin"] = "operator"
     """Let all key groups of the operator wait while a step is in flight, or (`bin`) only those that move."""
-    gap_s: Seconds = Field(default=0.0, alias="gap")
-    """Time from the end of a step until the next begins."""
+    gap_s: Seconds | Literal["drain"] = Field(default=0.0, alias="gap")
+    """Time from the end of a step until the next begins; `drain`: until the queue of each task of the operator has been
+    empty."""
+    next: Literal["now", "lag"] = "now"
+    """When the time of the next step lies: when a step is over (`now`), or when it begins (`lag`), so that what comes
+    during a step waits for the next one too, as behind a source that releases its tuples together with the commands."""
+    overlap: Literal["none", "pipelined"] = "none"
+    """Whether key groups travel while others are written and read; `none`: all that go from one task to another in a
+    step are written, sent and read as a whole."""
     sent_copies: float = Field(default=2.0, ge=1, le=10, strict=True)
     """Copies of a state that its task holds from when it leaves to the end of the step, for the table `memory`."""
     received_copies: float = Field(default=3.0, ge=1, le=10, strict=True)
     """Copies of a state that its new task holds from when it comes to the end of the step; one of them is the state."""
-    overlap: Literal["none", "pipelined"] = "none"
-    """Whether parts of a state travel while others are written and read; `none`: a state is written, sent and read as a
-    whole."""
+
+    @property
+    def name_of_strategy(self) -> str:
+        """Return the strategy, or `file` where a file has the steps."""
+        return self.strategy if self.file is None else "file"
 
 
 Death = HostFailure | DriverFailure | WorkerFailure

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Literal, cast, get_args
+from typing import Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
@@ -155,6 +155,16 @@ class RateSeries:
                 array.setflags(write=False)
 
 
+class Configuration(NamedTuple):
+    """From a time on, key groups have these tasks, all others those of before: a line of a migration file.
+
+    `owners`: pairs of a key group and a task of its operator, both from 0; `time_ns` counts from the start of the run.
+    """
+
+    time_ns: int
+    owners: tuple[tuple[int, int], ...]
+
+
 @dataclass(frozen=True)
 class RunInputs:
     """All that a run needs besides its scenario, read from the files that the scenario names; empty by default.
@@ -162,7 +172,8 @@ class RunInputs:
     `rates`: source -> recorded rate. `shares`: stream of a profile -> share of its tuples. `checkpoint_hosts`:
     (operator, key group) -> host that holds its checkpoint at the start. `planner` plans afresh in the run, where
     `fault_tolerance.maintenance` asks for it. `steps`: event `reconfigure` with the strategy `optimised` -> step of
-    each of its moves (`models.planning.reconfiguration`).
+    each of its moves (`models.planning.reconfiguration`). `configurations`: event `reconfigure` with a file -> its
+    lines.
     """
 
     rates: Mapping[str, RateSeries] = field(default_factory=dict)
@@ -170,6 +181,7 @@ class RunInputs:
     checkpoint_hosts: Mapping[tuple[str, int], str] = field(default_factory=dict)
     planner: Planner | None = None
     steps: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    configurations: Mapping[str, tuple[Configuration, ...]] = field(default_factory=dict)
 
 
 Engine = Literal["auto", "compiled", "plain"]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from models.errors import InputError, InputFault, raise_if_any
+from models.scenario.events import Reconfigure
 from models.scenario.fault_tolerance import PlanFile
 from models.scenario.reading import raw_of, scenario_with_settings
 from models.scenario.scenario import Scenario
@@ -83,6 +84,9 @@ def named_files(scenario: Scenario) -> Iterator[tuple[str, str]]:
         yield "fault_tolerance.allocation.plan", scenario.fault_tolerance.allocation.plan
     if scenario.fault_tolerance.replica_plan is not None:
         yield "fault_tolerance.replica_plan.plan", scenario.fault_tolerance.replica_plan.plan
+    for name, event in scenario.events.items():
+        if isinstance(event, Reconfigure) and event.file is not None:
+            yield path_text(("events", name, "file")), event.file
 
 
 def with_files(scenario: Scenario, place: Callable[[str], str]) -> Scenario:
@@ -105,7 +109,18 @@ def with_files(scenario: Scenario, place: Callable[[str], str]) -> Scenario:
     failures = scenario.failures
     if failures is not None:
         failures = failures.model_copy(update={"log": place(failures.log)})
-    changed = {"workload": FrozenMap(workload), "fault_tolerance": tolerance, "failures": failures}
+    events = {
+        name: event.model_copy(update={"file": place(event.file)})
+        if isinstance(event, Reconfigure) and event.file is not None
+        else event
+        for name, event in scenario.events.items()
+    }
+    changed = {
+        "workload": FrozenMap(workload),
+        "fault_tolerance": tolerance,
+        "failures": failures,
+        "events": FrozenMap(events),
+    }
     return scenario.model_copy(update=changed)
 
 

@@ -23,6 +23,7 @@ from models.scenario.scenario import Scenario
 from models.scenario.workload import ProfileKeys, ProfileRate, SeriesRate
 from models.steady_state.estimate import check_limits, estimate
 from models.topology.layout import topological
+from scenarios.planning.migration_files import migration_files_of
 from scenarios.planning.reconfiguration import optimised_steps
 
 if TYPE_CHECKING:
@@ -195,7 +196,8 @@ def inputs_of(
     # Reading a profile takes longer than all else here: sweeps and studies read it once and hand it in.
     known = profiles_of(scenario, folder) if profiles is None else profiles
     check_key_groups(scenario, known)
-    rates, shares, steps = rates_of(scenario, folder, known), shares_of(scenario, known), optimised_steps(scenario)
+    rates, shares = rates_of(scenario, folder, known), shares_of(scenario, known)
+    files = migration_files_of(scenario, folder)
     tolerance = scenario.fault_tolerance
     planned, planner = checkpoint_hosts or {}, None
     if tolerance.takes_checkpoints and checkpoint_hosts is None and tolerance.store != "remote":
@@ -207,4 +209,11 @@ def inputs_of(
         from scenarios.planning.maintenance import planner_of  # noqa: PLC0415
 
         planner = planner_of(scenario)
-    return RunInputs(rates=rates, shares=shares, checkpoint_hosts=planned, planner=planner, steps=steps)
+    return RunInputs(
+        rates=rates,
+        shares=shares,
+        checkpoint_hosts=planned,
+        planner=planner,
+        steps=optimised_steps(scenario, files),
+        configurations=files,
+    )

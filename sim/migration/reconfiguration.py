@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from models.planning.reconfiguration import moves_of, steps_of
+from models.planning.reconfiguration import Step, steps_of
 from models.records.decisions import Action, Verdict
 from models.records.tables import NEVER
 from models.scenario.events import Reconfigure
@@ -46,7 +46,9 @@ class Carry:
 class Reconfiguration(Plan):
     """Key groups of an operator go from task to task in steps, of which one begins when that before is over.
 
-    `members` are all tasks of the operator, `senders` those that send to it.
+    `members` are all tasks of the operator, `senders` those that send to it. No step begins before its time in
+    `not_before_ns` (steps,). With `drain` the queues of the members have been empty before the next step begins. The
+    time of the next step lies when it may begin (`now`), or when the one before began (`lag`).
     """
 
     operator: int
@@ -54,9 +56,12 @@ class Reconfiguration(Plan):
     members: tuple[int, ...]
     senders: tuple[int, ...]
     scope: Literal["operator", "bin"]
-    gap_ns: int
+    not_before_ns: tuple[int, ...]
     copies: tuple[float, float]
     """Copies of a state that its old and its new task hold until the step is over."""
+    gap_ns: int = 0
+    drain: bool = False
+    next: Literal["now", "lag"] = "now"
 
     @property
     def tasks(self) -> tuple[int, ...]:
@@ -87,9 +92,13 @@ class ReconfigurationProtocol(Protocol[Reconfiguration]):
 
 @dataclass
 class StepTimes:
-    """What happened in a step: instants [ns], NEVER where one did not come, and bytes of states."""
+    """What happened in a step: instants [ns], NEVER where one did not come, and bytes of states.
+
+    `awaited`: whether it begins as soon as its time has passed, so that all steps before are over.
+    """
 
     from_ns: int = NEVER
+    awaited: bool = False
     passed_ns: int = NEVER
     installed_ns: int = NEVER
     bytes: int = 0
@@ -122,29 +131,38 @@ class ReconfigurationContext(Context):
 
     _run: ReconfigurationRun
 
-    def begin(self, step: int) -> int:
+    def configure(self, step: int) -> int:
         """Return the time from which the new tasks have the key groups of a step [ns], and note it.
 
         It is after what control sends now has come: so who sends knows of it before anything is born that it is for.
         """
         run, first = self._run, self._state.plan.first_partition[self._run.plan.operator]
-        run.owners = np.array(self._cluster.partition_task[first : first + run.owners.size])
+        if not step:
+            run.owners = np.array(self._cluster.partition_task[first : first + run.owners.size])
+        # From those of the step before, not of the cluster: key groups of it may still be on their way.
+        run.owners = run.owners.copy()
         for carry in run.plan.steps[step]:
             run.owners[np.array(carry.partitions) - first] = carry.target
-        from_ns = self._state.clock.now_ns() + self._state.plan.latency_ns + 1
+        now_ns = self._state.clock.now_ns()
+        from_ns = max(now_ns + self._state.plan.latency_ns + 1, run.plan.not_before_ns[step])
         run.times[step].from_ns = from_ns
         return from_ns
 
-    def when_passed(self, step: int, from_ns: int, kind: str) -> None:
-        """Send a message to the tasks concerned, a latency after the operator has nothing older any more."""
+    def when_passed(self, step: int, kind: str, then: str) -> None:
+        """Send messages when the operator has nothing older any more than the time of a step, a latency after that.
+
+        The first `kind` goes to the tasks concerned, the other one, `then`, to itself. All steps before are over.
+        """
         run, runtime, clock = self._run, self._runtime, self._state.clock
+        run.times[step].awaited = True
 
         def told() -> None:
             run.times[step].passed_ns = clock.now_ns() - self._state.plan.latency_ns
             for task in run.plan.concerned(step):
                 runtime.deliver(Message(run.number, kind, self.me, task, step))
+            runtime.deliver(Message(run.number, then, self.me, self.me, step))
 
-        runtime.when_passed(run.plan.operator, from_ns, told)
+        runtime.when_passed(run.plan.operator, run.times[step].from_ns, told)
 
     def broadcast(self, tasks: Iterable[int], kind: str, note: object) -> None:
         """Send a message to each of these tasks that takes the latency alone, as all that is said of frontiers."""
@@ -156,19 +174,19 @@ class ReconfigurationContext(Context):
         self._plane.place(self._run.plan.operator, (self.me,), self._run.owners, from_ns)
 
     def give(self, step: int, kind: str) -> None:
-        """Take the states of the key groups that leave out of the task, write each parcel, and send it with a message.
+        """Take the states that leave out of the task, write each parcel, and send it; the note says which of the step.
 
         A task is one thread: it writes one parcel after the other, and serves nothing meanwhile.
         """
         rate = self._operator.serialise_bytes_per_s
-        for carry in self._run.plan.steps[step]:
+        for number, carry in enumerate(self._run.plan.steps[step]):
             if carry.source == self.me:
                 parcel = self._plane.take(carry.partitions)
                 for partition in carry.partitions:
                     self._cluster.set_live(partition, False)
                 self._run.times[step].bytes += parcel.bytes
                 self._run.memory.leaves(self.me, parcel.bytes, self._run.plan.copies[0])
-                message = Message(self._run.number, kind, self.me, carry.target, step, (parcel,))
+                message = Message(self._run.number, kind, self.me, carry.target, (step, number), (parcel,))
                 self._occupy(rate, parcel.bytes, partial(self._runtime.send, message, turn=False))
 
     def read(self, parcel: Parcel, kind: str, note: object) -> None:
@@ -190,6 +208,16 @@ class ReconfigurationContext(Context):
         run.memory.installed(self.me, parcel.bytes)
         if did.groups == sum(len(carry.partitions) for carry in carries):
             run.memory.forgotten(sorted({task for carry in carries for task in (carry.source, carry.target)}))
+
+    def line_up(self, kind: str, note: object) -> None:
+        """Send itself a message through its queue: it comes when all that waits there now has been served."""
+        message = Message(self._run.number, kind, self.me, self.me, (note, self._state.clock.now_ns()))
+        self._runtime.send(message, turn=True)
+
+    def has_waited(self, message: Message) -> bool:
+        """Return whether something was in front of a message that has lined up."""
+        assert isinstance(message.note, tuple)
+        return bool(message.note[1] < self._state.clock.now_ns())
 
     @property
     def _operator(self) -> Any:
@@ -234,31 +262,17 @@ class Reconfigurations(PlanKind[ReconfigurationRequest]):
 
     def begin(self, request: ReconfigurationRequest) -> ReconfigurationRun | None:
         """Return the run, with its steps."""
-        cluster, plan = self.state.cluster, self.state.plan
+        plan = self.state.plan
         event, name = plan.scenario.events[request.event], plan.operators[request.operator].name
         assert isinstance(event, Reconfigure)
-        moves = moves_of(plan.scenario, request.event)
-        if not moves:
+        steps = steps_of(plan.scenario, request.event, plan.inputs)
+        if not steps:
             why = "each key group is at the task where it is to be"
             self.state.decide(Action.RECONFIGURE, name, why, verdict=Verdict.REFUSED)
             return None
-        members = tuple(task for task, its in enumerate(cluster.task_operator) if its == request.operator)
-        first = plan.first_partition[request.operator]
-        assert all(cluster.partition_task[first + one.key_group] == members[one.source] for one in moves)
-        steps = steps_of(moves, event, plan.inputs.steps.get(request.event, ()))
-        made = Reconfiguration(
-            operator=request.operator,
-            steps=tuple(
-                _carries([(first + one.key_group, members[one.source], members[one.target]) for one in step])
-                for step in steps
-            ),
-            members=members,
-            senders=tuple(sorted(senders_to(cluster, request.operator))),
-            scope=event.scope,
-            gap_ns=to_ns(event.gap_s),
-            copies=(event.sent_copies, event.received_copies),
-        )
-        reason = f"{len(moves)} key groups change their task, {event.strategy}, in {len(steps)} steps"
+        made = self._plan(request.operator, event, steps)
+        count = sum(len(step.moves) for step in steps)
+        reason = f"{count} key groups change their task, {event.name_of_strategy}, in {len(steps)} steps"
         self.state.decide(Action.RECONFIGURE, name, reason)
         run = ReconfigurationRun(
             request.protocol,
@@ -267,12 +281,34 @@ class Reconfigurations(PlanKind[ReconfigurationRequest]):
             self,
             request.requested_ns,
             memory=self.memory,
-            strategy=event.strategy,
+            strategy=event.name_of_strategy,
             owners=np.zeros(plan.operators[request.operator].description.groups, np.int64),
             times=[StepTimes() for _ in steps],
         )
         self.runs.append(run)
         return run
+
+    def _plan(self, operator: int, event: Reconfigure, steps: Sequence[Step]) -> Reconfiguration:
+        """Return the plan of these steps, with tasks and partitions by their numbers."""
+        cluster, first = self.state.cluster, self.state.plan.first_partition[operator]
+        members = tuple(task for task, its in enumerate(cluster.task_operator) if its == operator)
+        owners = {one.key_group: one.source for step in reversed(steps) for one in step.moves}
+        assert all(cluster.partition_task[first + group] == members[task] for group, task in owners.items())
+        moves = [
+            [(first + one.key_group, members[one.source], members[one.target]) for one in step.moves] for step in steps
+        ]
+        return Reconfiguration(
+            operator=operator,
+            steps=tuple(_carries(one, together=event.overlap == "none") for one in moves),
+            members=members,
+            senders=tuple(sorted(senders_to(cluster, operator))),
+            scope=event.scope,
+            not_before_ns=tuple(step.not_before_ns for step in steps),
+            copies=(event.sent_copies, event.received_copies),
+            gap_ns=0 if event.gap_s == "drain" else to_ns(event.gap_s),
+            drain=event.gap_s == "drain",
+            next=event.next,
+        )
 
     def ended(self, run: ReconfigurationRun) -> None:
         """Nothing is left to do."""
@@ -291,7 +327,7 @@ class Reconfigurations(PlanKind[ReconfigurationRequest]):
             for step, (carries, one) in enumerate(zip(run.plan.steps, run.times, strict=True)):
                 groups = sum(len(carry.partitions) for carry in carries)
                 # The last state of a step that has not ended may be still to come.
-                whole = run.completed_ns is not None or (step + 1 < len(run.times) and run.times[step + 1].from_ns > 0)
+                whole = run.completed_ns is not None or (step + 1 < len(run.times) and run.times[step + 1].awaited)
                 installed = one.installed_ns if whole else NEVER
                 yield (
                     number,
@@ -307,8 +343,13 @@ class Reconfigurations(PlanKind[ReconfigurationRequest]):
                 )
 
 
-def _carries(moves: Sequence[tuple[int, int, int]]) -> tuple[Carry, ...]:
-    """Return the moves (partition, source, target) of a step by pair of tasks, in order of their first partition."""
+def _carries(moves: Sequence[tuple[int, int, int]], together: bool) -> tuple[Carry, ...]:
+    """Return the moves (partition, source, target) of a step by pair of tasks, in order of their first partition.
+
+    Unless they go `together` each is one of its own, so that states travel while others are written and read.
+    """
+    if not together:
+        return tuple(Carry((partition,), source, target) for partition, source, target in moves)
     pairs: dict[tuple[int, int], list[int]] = {}
     for partition, source, target in moves:
         pairs.setdefault((source, target), []).append(partition)

@@ -120,11 +120,11 @@ class ProtocolRuntime:
             handler(run.protocol.context(self, run, message.to), message)
 
     def when_passed(self, operator: int, time_ns: int, told: Callable[[], None]) -> None:
-        """Call a latency after the frontier of an operator has passed a time, which is not before now."""
+        """Call a latency after the frontier of an operator has passed a time."""
         self.state.clock.process(self._asks(operator, time_ns, told))
 
     def _asks(self, operator: int, time_ns: int, told: Callable[[], None]) -> Process:
-        yield self.state.clock.sleep(time_ns)
+        yield self.state.clock.sleep(max(time_ns, self.state.clock.now_ns()))
         token = self.state.new_token()
         self._frontiers[token] = told
         self.state.plane.passed(operator, time_ns, token)

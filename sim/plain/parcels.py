@@ -217,7 +217,9 @@ class Parcels(Channels):
         held = [visit for one in contents.taken for visit in one.held]
         for one in contents.taken:
             one.live, one.taken, one.held = True, False, []
-        goal.put_in_front(held)
+        # It came before all that rules hold: a rule holds a tuple before it is asked where its key group is.
+        goal.side = [*(visit for visit in held if goal.holds(visit)), *goal.side]
+        goal.put_in_front([visit for visit in held if not goal.holds(visit)])
         self.notice(self.tasks[goal.index])
         self.tell()
 

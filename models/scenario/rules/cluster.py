@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator
 
+from models import units
 from models.errors import NO_VALUE, InputFault
 from models.scenario.events import (
     HostFailure,
@@ -258,6 +259,36 @@ def _of_groups(
 
 
 def _of_bins(operator: Operator, here: tuple[str, ...], event: Reconfigure) -> Iterator[InputFault]:
+    """Yield what does not go together in a reconfiguration, and what its operator has not."""
+    yield from _of_migration_file(operator, here, event) if event.file is not None else _of_plan(operator, here, event)
+    if event.next == "lag" and event.gap_s:
+        rule = 'is between two steps, and with next = "lag" the time of the next one lies in the one before'
+        gap = event.gap_s if event.gap_s == "drain" else units.show(event.gap_s, "s")
+        yield InputFault(path_text((*here, "gap")), gap, rule, "remove one of the two")
+    if operator.parallelism < 2:
+        rule = "has one task, and its key groups have nowhere to go"
+        yield InputFault(path_text((*here, "operator")), event.operator, rule, "give it a higher parallelism")
+
+
+def _of_migration_file(operator: Operator, here: tuple[str, ...], event: Reconfigure) -> Iterator[InputFault]:
+    """Yield other keys that say what moves, and a number of key groups that no migration file has."""
+    others = {
+        "strategy": event.strategy if event.strategy != "batched" else None,
+        "size": event.size,
+        "plan": event.plan if event.plan != "half" else None,
+        "owners": len(event.owners) or None,
+    }
+    for key, value in others.items():
+        if value is not None:
+            rule = "says what moves in which step, and so does file"
+            yield InputFault(path_text((*here, key)), value, rule, "write one of the two")
+    if operator.groups & (operator.groups - 1):
+        rule = f"needs a power of two of bins, and {event.operator} has {operator.groups} key groups"
+        hint = f"operators.{event.operator}.key_groups = {1 << operator.groups.bit_length()}"
+        yield InputFault(path_text((*here, "file")), event.file, rule, hint)
+
+
+def _of_plan(operator: Operator, here: tuple[str, ...], event: Reconfigure) -> Iterator[InputFault]:
     """Yield a size that is missing or of no use, and owners that are too few, too many or not there."""
     where = path_text((*here, "size"))
     if event.strategy == "batched" and event.size is None:
@@ -275,6 +306,3 @@ def _of_bins(operator: Operator, here: tuple[str, ...], event: Reconfigure) -> I
     if event.owners and event.plan != "half":
         rule = "says where key groups go, and so does owners"
         yield InputFault(path_text((*here, "plan")), event.plan, rule, "write one of the two")
-    if operator.parallelism < 2:
-        rule = "has one task, and its key groups have nowhere to go"
-        yield InputFault(path_text((*here, "operator")), event.operator, rule, "give it a higher parallelism")

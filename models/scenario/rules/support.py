@@ -110,8 +110,6 @@ def _of_reconfiguration(scenario: Scenario, name: str, event: Reconfigure) -> li
     """Return (path, value, hint) of a reconfiguration that is not simulated: its tuples have no ids, and no windows."""
     here, tolerance = path_text(("events", name)), scenario.fault_tolerance
     found = list[tuple[str, object, str]]()
-    if event.overlap != "none":
-        found.append((f"{here}.overlap", event.overlap, "none is: a state is written, sent and read as a whole"))
     operator = scenario.operators.get(event.operator)
     if operator is not None and operator.keyed and operator.kind != "aggregate":
         hint = f"key groups of an aggregate are reconfigured, not of a {operator.kind}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from sim.kernel.event_loop.codes import NONE, TUPLE
+from sim.kernel.event_loop.rules import held_by_rule
 from sim.kernel.event_loop.tasks import dispatch, note_idle, put_in_front
 from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
@@ -77,7 +78,11 @@ def take(state: State, partitions: np.ndarray) -> None:
 
 @kernel
 def put(state: State, partitions: np.ndarray, task: int) -> None:
-    """These partitions (n,) are live at the task, where they were expected, and what waits for them goes in front."""
+    """These partitions (n,) are live at the task, where they were expected, and what waits for them goes in front.
+
+    What a rule holds of it goes before all that rules hold: it came before the rule.
+    """
+    first, last = NONE, NONE
     for k in range(partitions.shape[0]):
         u = state.partitions[partitions[k]]
         u.taken = 0
@@ -89,8 +94,22 @@ def put(state: State, partitions: np.ndarray, task: int) -> None:
         u.held_n = 0
         while held != NONE:
             following = state.visits[held].next
-            put_in_front(state, held, task)
+            if not held_by_rule(state, held, task):
+                put_in_front(state, held, task)
+            else:
+                state.visits[held].next = NONE
+                if first == NONE:
+                    first = held
+                else:
+                    state.visits[last].next = held
+                last = held
+                state.tasks[task].side_n += 1
             held = following
+    if first != NONE:
+        state.visits[last].next = state.tasks[task].side_head
+        if state.tasks[task].side_tail == NONE:
+            state.tasks[task].side_tail = last
+        state.tasks[task].side_head = first
     if state.tasks[task].has_service:
         dispatch(state, state.tasks[task].cores)
     note_idle(state, task)

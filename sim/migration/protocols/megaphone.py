@@ -28,28 +28,50 @@ class Megaphone(ReconfigurationProtocol):
     # -- at the coordinator
 
     def start(self, ctx: ReconfigurationContext) -> None:
-        self._begin(ctx, 0)
+        self._configure(ctx, 0)
+        self._await(ctx, 0)
 
-    def _begin(self, ctx: ReconfigurationContext, step: int) -> None:
+    def _configure(self, ctx: ReconfigurationContext, step: int) -> None:
         """Issue the configuration updates of a step: (time, bin, worker)."""
-        from_ns = ctx.begin(step)
+        from_ns = ctx.configure(step)
         for task in self.plan.senders:
             ctx.send(task, "configure", note=from_ns)
-        ctx.when_passed(step, from_ns, "passed")
+
+    def _await(self, ctx: ReconfigurationContext, step: int) -> None:
+        """Let the step begin when its time is in the output frontier; all steps before are over."""
+        ctx.when_passed(step, "passed", then="begun")
+
+    def on_begun(self, ctx: ReconfigurationContext, message: Message) -> None:
+        """The states of the step have left: with `lag`, what comes from now on is for the next step."""
+        assert isinstance(message.note, int)
+        if self.plan.next == "lag" and message.note + 1 < len(self.plan.steps):
+            self._configure(ctx, message.note + 1)
 
     def on_stepped(self, ctx: ReconfigurationContext, message: Message) -> None:
         step, carry = _pair(message)
         if self.last_of(("stepped", step), carry, range(len(self.plan.steps[step]))):
             if step + 1 == len(self.plan.steps):
                 ctx.done(Reconfigured.INSTALLED)
+            elif self.plan.drain:
+                ctx.broadcast(self.plan.members, "drain", step + 1)
             elif self.plan.gap_ns:
                 ctx.timer(self.plan.gap_ns, "next", step + 1)
             else:
-                self._begin(ctx, step + 1)
+                self._next(ctx, step + 1)
+
+    def on_drained(self, ctx: ReconfigurationContext, message: Message) -> None:
+        assert isinstance(message.note, int)
+        if self.last_of(("drained", message.note), message.sender, self.plan.members):
+            self._next(ctx, message.note)
 
     def on_next(self, ctx: ReconfigurationContext, message: Message) -> None:
         assert isinstance(message.note, int)
-        self._begin(ctx, message.note)
+        self._next(ctx, message.note)
+
+    def _next(self, ctx: ReconfigurationContext, step: int) -> None:
+        if self.plan.next == "now":
+            self._configure(ctx, step)
+        self._await(ctx, step)
 
     # -- F: at each task that sends to the operator
 
@@ -67,22 +89,32 @@ class Megaphone(ReconfigurationProtocol):
         ctx.give(message.note, "state")
 
     def on_state(self, ctx: ReconfigurationContext, message: Message) -> None:
-        ctx.read(message.parcels[0], "read", (message.note, message.sender))
+        ctx.read(message.parcels[0], "read", message.note)
 
     def on_read(self, ctx: ReconfigurationContext, message: Message) -> None:
-        step, source = _pair(message)
+        step, _ = _pair(message)
         ctx.install(message.parcels[0], step)
-        ends = [(carry.source, carry.target) for carry in self.plan.steps[step]]
-        note = (step, ends.index((source, ctx.me)))
         if self.plan.scope == "operator":
-            ctx.broadcast(self.plan.members, "installed", note)
+            ctx.broadcast(self.plan.members, "installed", message.note)
         # Behind it: who has heard of the last state of a run does not hear of anything more.
-        ctx.tell("stepped", note)
+        ctx.tell("stepped", message.note)
 
     def on_installed(self, ctx: ReconfigurationContext, message: Message) -> None:
         step, carry = _pair(message)
         if self.last_of(("installed", step), carry, range(len(self.plan.steps[step]))):
             ctx.release()
+
+    # Between steps: what has waited for the last one is served first.
+
+    def on_drain(self, ctx: ReconfigurationContext, message: Message) -> None:
+        ctx.line_up("turn", message.note)
+
+    def on_turn(self, ctx: ReconfigurationContext, message: Message) -> None:
+        step, _ = _pair(message)
+        if ctx.has_waited(message):
+            ctx.line_up("turn", step)  # something may have come behind it
+        else:
+            ctx.tell("drained", step)
 
 
 def _pair(message: Message) -> tuple[int, int]:

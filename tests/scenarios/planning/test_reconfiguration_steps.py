@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from models.planning.reconfiguration import BinMove, half, moves_of, steps_of
-from models.scenario.events import Reconfigure
+from models.scenario.inputs import RunInputs
 from models.scenario.reading import scenario_from
 from models.scenario.scenario import Scenario
 from scenarios.planning.reconfiguration import optimised_steps
@@ -43,13 +43,11 @@ def scenario(tasks: int, groups: int, **event: Any) -> Scenario:
 
 
 def steps(one: Scenario) -> tuple[tuple[BinMove, ...], ...]:
-    event = one.events["move"]
-    assert isinstance(event, Reconfigure)
-    return steps_of(moves_of(one, "move"), event, optimised_steps(one).get("move", ()))
+    return tuple(step.moves for step in steps_of(one, "move", RunInputs(steps=optimised_steps(one, {}))))
 
 
 def test_the_plan_half_is_the_published_one() -> None:
-    moves = moves_of(scenario(16, 4096, strategy="fluid"), "move")
+    moves = moves_of(scenario(16, 4096, strategy="fluid"), "move", {})
     assert [move.key_group for move in moves] == [k for k in range(2048) if k % 2]
     assert {(move.source, move.target) for move in moves} == {*PUBLISHED.items()}
     assert Counter(move.source for move in moves) == dict.fromkeys(PUBLISHED, 128)
@@ -69,7 +67,7 @@ def test_optimised_steps_are_matchings_and_as_few_as_can_be() -> None:
         draw = Random(seed)
         tasks, groups = draw.randint(2, 6), draw.randint(6, 40)
         one = scenario(tasks, groups, strategy="optimised", owners=[draw.randrange(tasks) for _ in range(groups)])
-        moves, found = moves_of(one, "move"), steps(one)
+        moves, found = moves_of(one, "move", {}), steps(one)
         assert sorted(move for step in found for move in step) == sorted(moves)
         for step in found:
             assert max(Counter(move.source for move in step).values()) == 1

@@ -34,6 +34,9 @@ RAW: dict[str, Any] = {
 }
 
 
+BY_FILE = {"events/move/strategy": "batched", "events/move/file": "moves.txt"}
+
+
 def test_the_scenario_without_a_change_can_run() -> None:
     scenario = scenario_from(RAW)
     assert faults(scenario) == []
@@ -51,6 +54,17 @@ def test_the_scenario_without_a_change_can_run() -> None:
         ({"events/move/owners": [0, 1, 0, 2]}, "events.move.owners[3]", "one of the 2 tasks"),
         ({"events/move/owners": [0, 1, 1, 1], "events/move/plan": "back"}, "events.move.plan", "so does owners"),
         ({"operators/count/parallelism": 1}, "events.move.operator", "have nowhere to go"),
+        (
+            {"events/move/file": "m", "events/move/strategy": "batched", "events/move/size": 3},
+            "events.move.size",
+            "file",
+        ),
+        ({"events/move/file": "m"}, "events.move.strategy", "so does file"),
+        ({**BY_FILE, "events/move/plan": "back"}, "events.move.plan", "so does file"),
+        ({**BY_FILE, "events/move/owners": [0, 0, 1, 1]}, "events.move.owners", "so does file"),
+        ({**BY_FILE, "operators/count/key_groups": 6}, "events.move.file", "key_groups = 8"),
+        ({"events/move/next": "lag", "events/move/gap": "1 s"}, "events.move.gap", "in the one before"),
+        ({"events/move/next": "lag", "events/move/gap": "drain"}, "events.move.gap", "in the one before"),
         ({"events/move/at": "1 min"}, "events.move.at", "before the end of the run"),
     ],
 )
@@ -69,6 +83,9 @@ def test_what_is_wrong_is_said(changes: dict[str, object], path: str, words: str
         ({"events/move/size": 0, "events/move/strategy": "batched"}, "events.move.size", "1"),
         ({"events/move/owners": [0, 1, 0, -1]}, "events.move.owners[3]", "0"),
         ({"events/move/gap": "-1 s"}, "events.move.gap", "negative"),
+        ({"events/move/gap": "empty"}, "events.move.gap", "must be"),
+        ({"events/move/next": "soon"}, "events.move.next", "lag"),
+        ({"events/move/file": ""}, "events.move.file", "empty"),
     ],
 )
 def test_values_have_ranges(changes: dict[str, object], path: str, words: str) -> None:
@@ -85,7 +102,6 @@ WINDOW = {"kind": "tumbling", "size": "1 s"}
 @pytest.mark.parametrize(
     ("changes", "path", "words"),
     [
-        ({"events/move/overlap": "pipelined"}, "events.move.overlap", "as a whole"),
         ({"events/crash": CRASH}, "events.move.kind", "where no host may fail"),
         ({"fault_tolerance": {"method": "checkpoint"}}, "events.move.kind", 'method = "none"'),
         ({"fault_tolerance": {"method": "upstream-backup"}}, "events.move.kind", 'method = "none"'),
