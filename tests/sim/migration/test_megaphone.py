@@ -15,7 +15,7 @@ import pytest
 from test_planes import differences
 
 from models.records.tables import NEVER, RunRecords
-from models.scenario.inputs import RunInputs
+from models.scenario.inputs import Configuration, RunInputs
 from models.scenario.reading import scenario_from
 from models.scenario.scenario import Scenario
 from models.units import to_ns
@@ -28,7 +28,7 @@ from sim.migration.protocol import Context, Message
 from sim.migration.protocols.megaphone import Megaphone
 from sim.migration.reconfiguration import Reconfiguration, ReconfigurationContext, StepTimes
 from sim.plain.parcels import Parcels
-from sim.plain.partition import Row, Visit
+from sim.plain.partition import Contents, Row, Visit
 from sim.plain.plane import PlainPlane
 from sim.plain.task import Task
 
@@ -109,14 +109,19 @@ def job(seed: int) -> dict[str, Any]:
     return raw
 
 
-def made(raw: dict[str, Any], plane: PlaneFactory = PlainPlane) -> Control:
-    """The run of a job, before its start."""
+Lines = tuple[Configuration, ...]
+
+
+def made(raw: dict[str, Any], plane: PlaneFactory = PlainPlane, lines: Lines = ()) -> Control:
+    """The run of a job, before its start; `lines`: of the file of its event `move`."""
     scenario = scenario_from(raw)
-    return Control(RunPlan.of(scenario, RunInputs(steps=optimised_steps(scenario, {})), 0), plane)
+    files = {"move": lines} if lines else {}
+    inputs = RunInputs(steps=optimised_steps(scenario, files), configurations=files)
+    return Control(RunPlan.of(scenario, inputs, 0), plane)
 
 
-def rows_of(raw: dict[str, Any], plane: PlaneFactory) -> RunRecords:
-    control = made(raw, plane)
+def rows_of(raw: dict[str, Any], plane: PlaneFactory, lines: Lines = ()) -> RunRecords:
+    control = made(raw, plane, lines)
     control.start()
     until = to_ns(control.plan.scenario.duration_s)
     control.run(until)
@@ -139,6 +144,7 @@ class Watched:
     """A run on the plain plane, with all that the reconfigured operator has applied."""
 
     control: Control
+    arrived: dict[Any, int] = field(default_factory=dict)  # id of a tuple -> when it came [ns]
     applied: list[Applied] = field(default_factory=list)
 
     @property
@@ -162,10 +168,16 @@ class Watched:
         return next(one.index for one in self.control.plan.operators if one.name == "op")
 
 
-def watched(raw: dict[str, Any], patch: pytest.MonkeyPatch) -> Watched:
+def watched(raw: dict[str, Any], patch: pytest.MonkeyPatch, lines: Lines = ()) -> Watched:
     """The run of a job on the plain plane."""
-    found = Watched(made(raw))
-    right = Task._complete
+    found = Watched(made(raw, lines=lines))
+    right, arrive = Task._complete, Task.arrive
+
+    def arrives(self: Task, *items: Any) -> None:
+        if self.operator.name == "op":
+            now = self.plane.clock.now_ns()
+            found.arrived |= {one.row.id: now for one in items if isinstance(one, Visit)}
+        arrive(self, *items)
 
     def complete(self: Task, visit: Visit, now: int) -> None:
         if self.operator.name == "op":
@@ -174,6 +186,7 @@ def watched(raw: dict[str, Any], patch: pytest.MonkeyPatch) -> Watched:
 
     with patch.context() as inner:
         inner.setattr(Task, "_complete", complete)
+        inner.setattr(Task, "arrive", arrives)
         found.control.start()
         found.control.run(to_ns(found.control.plan.scenario.duration_s))
     return found
@@ -182,9 +195,12 @@ def watched(raw: dict[str, Any], patch: pytest.MonkeyPatch) -> Watched:
 def faults(run: Watched) -> list[str]:
     """All that a run of the protocol must not do, in words; empty if it is right."""
     found = []
-    ids = [one.row.id for one in run.applied]
-    if len({*ids}) < len(ids):
+    ids = {one.row.id for one in run.applied}
+    if len(ids) < len(run.applied):
         found.append("a tuple is applied twice")
+    late_ns = to_ns(run.control.plan.scenario.duration_s) - 1_000_000_000
+    if any(came < late_ns for id, came in run.arrived.items() if id not in ids):
+        found.append("a tuple is left behind")
     # Migration: each update of a key at a time is done by the task that the configuration has for both.
     if any(one.task != run.configuration(one.partition, one.row.created_ns) for one in run.applied):
         found.append("a tuple is applied elsewhere than at the configuration of its time")
@@ -250,14 +266,24 @@ def test_each_tuple_is_applied_once_at_the_configuration_of_its_time(monkeypatch
     assert lost == 0
 
 
-@pytest.mark.parametrize("scope", ["operator", "bin"])
-def test_what_waits_at_the_new_task_stays_in_order(monkeypatch: pytest.MonkeyPatch, scope: str) -> None:
-    """Some of it has come before the task heard that it has to hold what it has, and some of it later."""
-    raw = idle_job({"strategy": "optimised", "scope": scope}) | {"duration": "2 s", "network": {"latency": "5 ms"}}
-    raw["workload"]["src"] |= {"rate": "5000 /s", "keys": {"distribution": "uniform", "count": 32}}
-    assert faults(watched(raw, monkeypatch)) == []
-    plain, compiled = (rows_of(raw, plane) for plane in (PlainPlane, CompiledPlane))
-    assert differences(plain, compiled) == []
+def test_steps_of_a_file_move_a_key_group_more_than_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(6):
+        draw = Random(f"lines {seed}")
+        raw = job(seed)
+        raw["operators"]["op"]["key_groups"] = groups = 8
+        tasks = raw["operators"]["op"]["parallelism"]
+        raw["events"] = {"move": {"kind": "reconfigure", "at": "0.1 s", "operator": "op", "file": "moves.txt"}}
+        raw["events"]["move"] |= {"scope": draw.choice(["operator", "bin"]), "gap": draw.choice(["0 s", "drain"])}
+        lines = tuple(
+            Configuration(at * MS, tuple((k, draw.randrange(tasks)) for k in draw.sample(range(groups), 2)))
+            for at in (100, 100, 101, 300, 300, 450)
+        )
+        run = watched(raw, monkeypatch, lines)
+        assert faults(run) == [], seed
+        ((plan, times),) = run.plans
+        assert [one.from_ns >= at for one, at in zip(times, plan.not_before_ns, strict=True)] == [True] * len(times)
+        plain, compiled = (rows_of(raw, plane, lines) for plane in (PlainPlane, CompiledPlane))
+        assert differences(plain, compiled) == [], seed
 
 
 def test_both_planes_give_equal_rows() -> None:
@@ -265,67 +291,6 @@ def test_both_planes_give_equal_rows() -> None:
         plain, compiled = (rows_of(job(seed), plane) for plane in (PlainPlane, CompiledPlane))
         assert differences(plain, compiled) == [], seed
         assert plain.tables["reconfigurations"]["installed_ns"].min() > 0
-
-
-# -- times
-
-
-def idle_job(event: dict[str, Any], tasks: int = 4, groups: int = 32) -> dict[str, Any]:
-    """A job in which nothing happens but the moves: 0.1 s apart from any tuple, each task on a host of its own."""
-    fixed = {"distribution": "deterministic", "value": "1 us"}
-    return {
-        "duration": "20 s",
-        "workload": {"src": {"rate": "0.1 /s", "keys": {"distribution": "uniform", "count": 4}}},
-        "operators": {
-            "src": {"kind": "source"},
-            "op": {
-                "kind": "aggregate",
-                "inputs": {"src": "key"},
-                "parallelism": tasks,
-                "key_groups": groups,
-                "service": fixed,
-                "state": {"model": "fixed", "bytes": "100 kB"},
-                "serialise": "50 MB/s",
-                "deserialise": "20 MB/s",
-            },
-            "out": {"kind": "sink", "inputs": {"op": "shuffle"}},
-        },
-        "hosts": {"front": {}, "h": {"count": tasks, "network": "10 MB/s"}},
-        "placement": {"operators": {"src": "front", "op": "h", "out": "front"}},
-        "network": {"latency": "1 ms"},
-        "fault_tolerance": {"method": "none"},
-        "events": {"move": {"kind": "reconfigure", "at": "1 s", "operator": "op", "scope": "operator"} | event},
-    }
-
-
-@pytest.mark.parametrize(
-    ("event", "steps", "groups"),
-    [
-        ({"strategy": "all-at-once"}, 1, 4),  # of each pair in a step
-        ({"strategy": "fluid"}, 8, 1),
-        ({"strategy": "batched", "size": 4}, 2, 2),
-        ({"strategy": "optimised"}, 4, 1),
-        ({"strategy": "optimised", "gap": "3 ms"}, 4, 1),
-    ],
-)
-def test_a_step_takes_as_long_as_its_states_are_written_sent_and_read(
-    event: dict[str, Any], steps: int, groups: int
-) -> None:
-    """s = b (1/sigma + 1/beta + 1/iota), and a latency until the tasks hear that it may begin, and one of the link.
-
-    Then one until the coordinator hears of its end, and one, and 1 ns, until the next configuration holds.
-    """
-    table = rows_of(idle_job(event), PlainPlane).tables["reconfigurations"]
-    moved, phi = groups * 100_000, MS
-    s = moved * (1_000_000_000 // 50_000_000 + 1_000_000_000 // 10_000_000 + 1_000_000_000 // 20_000_000)
-    assert table["from_ns"][0] == 1_000_000_000 + phi + 1
-    assert (table["passed_ns"] == table["from_ns"]).all()
-    assert (table["installed_ns"] - table["from_ns"] == s + 2 * phi).all()
-    gap = 3 * MS if "gap" in event else 0
-    assert (table["from_ns"][1:] - table["installed_ns"][:-1] == 2 * phi + 1 + gap).all()
-    assert len(table["step"]) == steps
-    assert table["groups"].sum() == 8
-    assert table["bytes"].sum() == 800_000
 
 
 # -- rules that are broken
@@ -389,6 +354,24 @@ def begin_before_the_last_is_installed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Megaphone, "last_of", last_of)
 
 
+def look_at_the_operator_alone(patch: pytest.MonkeyPatch) -> None:
+    """A frontier counts what is at the operator, and not what is still to come: F does not hold it."""
+    patch.setattr(Parcels, "_check_served", lambda *_: None)
+    patch.setattr(Parcels, "_above", lambda _, operator: frozenset({operator}))
+
+
+def leave_behind_what_waits(patch: pytest.MonkeyPatch) -> None:
+    """Tuples that wait for a state are gone when it comes."""
+    right = Parcels._put_taken
+
+    def put(self: Parcels, parcel: int, contents: Contents, task: int) -> None:
+        for one in contents.taken:
+            one.held = []
+        right(self, parcel, contents, task)
+
+    patch.setattr(Parcels, "_put_taken", put)
+
+
 def apply_on_arrival(patch: pytest.MonkeyPatch) -> None:
     """The tasks of the operator go on with the key groups that do not move."""
     patch.setattr(Context, "hold", lambda *_: None)
@@ -419,6 +402,8 @@ CAUGHT: dict[Break, str] = {
     route_by_the_newest_configuration: "never ends",  # a record waits where its time has not come
     install_before_the_state_comes: "before the state",
     begin_before_the_last_is_installed: "on its way to another task",
+    look_at_the_operator_alone: "passed",
+    leave_behind_what_waits: "left behind",
     apply_on_arrival: "in flight",
     forget_a_sender: "refused",
     release_behind_the_data: "never ends",

@@ -1,0 +1,231 @@
+"""How long steps of `megaphone` take under load, and how long tuples wait for them.
+
+Oracle: closed forms of the mechanism:
+
+    step(n) = n b (1/sigma + m/beta + 1/iota)    n key groups of b bytes between two tasks, m senders on a host
+    longest latency of all-at-once = its duration = step + 2 phi
+    with overlap: max(B/sigma, m B/beta, B/iota), and the time of up to two key groups; B = n b
+    T = (s + 2 phi) / (1 - rho)                  s = step(1), rho: load of the busiest task
+    longest latency of steps: s + 2 phi with a gap until queues are empty; T without; T + s with lag
+    duration of steps: T for each, with the mean of rho; only the first has no queue before it
+
+Tolerances: 3 % of all-at-once, 5 % of latencies up to rho = 0.5, 1 % of durations; over bins 15 % (latency) and 25 %.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from math import log
+from random import Random
+from typing import Any
+
+import pytest
+from test_megaphone import rows_of
+
+from models.records.tables import RunRecords
+from sim.kernel.event_loop.plane import CompiledPlane
+
+SIGMA = IOTA = 1e8  # speeds at which states are written and read [B/s]
+BETA = 1.25e8  # links [B/s]
+PHI = 1e-4  # latency [s]
+
+
+def step_s(size: float, senders: int = 1) -> float:
+    """How long it takes to write, send and read so many bytes for each pair."""
+    return size * (1 / SIGMA + senders / BETA + 1 / IOTA)
+
+
+def job(
+    events: dict[str, Any],
+    rho: float = 0.19,
+    groups: int = 256,
+    size: float = 5e5,
+    tasks: int = 4,
+    hosts: int = 4,
+    end: str = "3 s",
+) -> dict[str, Any]:
+    """A job with rho at a task that has one and a half of its share of the key groups."""
+    work_s = 20e-6
+    return {
+        "duration": end,
+        "workload": {
+            "src": {
+                "rate": f"{tasks * rho / (1.5 * work_s):.0f} /s",
+                "arrivals": "deterministic",
+                "keys": {"distribution": "uniform", "count": 100_000},
+            }
+        },
+        "operators": {
+            "src": {"kind": "source"},
+            "op": {
+                "kind": "aggregate",
+                "inputs": {"src": "key"},
+                "parallelism": tasks,
+                "key_groups": groups,
+                "service": {"distribution": "deterministic", "value": "20 us"},
+                "state": {"model": "fixed", "bytes": f"{size:.0f} B"},
+                "serialise": f"{SIGMA:.0f} B/s",
+                "deserialise": f"{IOTA:.0f} B/s",
+            },
+            "out": {"kind": "sink", "inputs": {"op": "shuffle"}},
+        },
+        "hosts": {
+            "front": {"network": "10 Gbit/s"},
+            "h": {"count": hosts, "network": f"{BETA:.0f} B/s", "cores": tasks // hosts},
+        },
+        "placement": {"operators": {"src": "front", "op": "h", "out": "front"}},
+        "network": {"latency": "0.1 ms"},
+        "fault_tolerance": {"method": "none"},
+        "recording": {"detail": "tuples"},
+        "events": {name: {"kind": "reconfigure", "operator": "op"} | event for name, event in events.items()},
+    }
+
+
+@dataclass
+class Measured:
+    """The last reconfiguration of a run; times in seconds."""
+
+    steps: int
+    duration_s: float
+    latency_s: float
+    longest_step_s: float
+
+    @classmethod
+    def of(cls, records: RunRecords) -> Measured:
+        """Return what the tables say of it."""
+        table, tuples = records.tables["reconfigurations"], records.tables["deliveries"]
+        own = table["number"] == table["number"].max()
+        from_ns, until_ns = table["from_ns"][own], table["installed_ns"][own]
+        assert until_ns.min() > 0
+        born = (tuples["created_ns"] >= from_ns[0]) & (tuples["created_ns"] < until_ns[-1])
+        latency = (tuples["delivered_ns"] - tuples["created_ns"])[born]
+        longest = (until_ns - table["passed_ns"][own]).max()
+        return cls(int(own.sum()), (until_ns[-1] - from_ns[0]) / 1e9, latency.max() / 1e9, longest / 1e9)
+
+
+def there(strategy: str = "all-at-once", **event: Any) -> dict[str, Any]:
+    """A quarter of the state moves."""
+    return {"there": {"at": "10 ms", "strategy": strategy} | event}
+
+
+def back(strategy: str, **event: Any) -> dict[str, Any]:
+    """It moves back, from tasks with one and a half of their share, when queues are empty again."""
+    return there() | {"back": {"at": "1200 ms", "plan": "back", "strategy": strategy} | event}
+
+
+def measured(raw: dict[str, Any]) -> Measured:
+    return Measured.of(rows_of(raw, CompiledPlane))
+
+
+# -- all at once
+
+
+def crowded(size: float, **event: Any) -> dict[str, Any]:
+    """16 tasks on 4 hosts, of which two have the 8 tasks that send: four over one link, 8 key groups each."""
+    return job(there(**event), size=size, tasks=16, hosts=4, end="1 s")
+
+
+def test_all_at_once_takes_as_long_as_its_states_are_written_sent_and_read() -> None:
+    sizes = (2e5, 4e5, 8e5)
+    found = [measured(crowded(size)) for size in sizes]
+    for size, one in zip(sizes, found, strict=True):
+        expected = step_s(8 * size, senders=4) + 2 * PHI
+        assert one.duration_s == pytest.approx(expected, rel=0.03)
+        assert one.latency_s == pytest.approx(expected, rel=0.03)
+    assert log(found[2].latency_s / found[0].latency_s) / log(4) == pytest.approx(1, abs=0.03)
+
+
+def test_with_overlap_it_takes_as_long_as_its_slowest_part() -> None:
+    size = 4e5
+    slowest = max(8 * size / SIGMA, 4 * 8 * size / BETA, 8 * size / IOTA)
+    one = measured(crowded(size, overlap="pipelined"))
+    assert slowest < one.duration_s < slowest + 2 * step_s(size, senders=4) + 2 * PHI
+    assert one.latency_s == pytest.approx(one.duration_s, rel=0.02)
+    assert measured(crowded(size)).duration_s > 1.4 * one.duration_s
+
+
+# -- steps
+
+
+@pytest.mark.parametrize("rho", [0.19, 0.38])
+def test_the_longest_latency_of_steps_is_that_of_the_gap_between_them(rho: float) -> None:
+    s = step_s(5e5)
+    between = (s + 2 * PHI) / (1 - rho)
+    gap, now, lag = (
+        measured(job(back("optimised", **event), rho)) for event in ({"gap": "drain"}, {}, {"next": "lag"})
+    )
+    assert gap.latency_s == pytest.approx(s + 2 * PHI, rel=0.05)
+    assert now.latency_s == pytest.approx(between, rel=0.05)
+    assert lag.latency_s == pytest.approx(between + s, rel=0.05)
+    if rho < 0.25:
+        assert 2.0 < lag.latency_s / (s + 2 * PHI) < 2.4
+        assert 1.0 < gap.latency_s / (s + 2 * PHI) < 1.1
+
+
+@pytest.mark.parametrize(("strategy", "steps"), [("optimised", 32), ("fluid", 64)])
+@pytest.mark.parametrize("rho", [0.19, 0.38])
+def test_steps_take_as_long_as_their_states_and_their_queues(strategy: str, steps: int, rho: float) -> None:
+    one = measured(job(back(strategy), rho))
+    idle, mean = step_s(5e5) + 2 * PHI, rho * 1.25 / 1.5
+    assert one.steps == steps
+    assert one.duration_s == pytest.approx(idle + (steps - 1) * idle / (1 - mean), rel=0.01)
+
+
+# -- bins and keys
+
+
+@pytest.mark.parametrize("strategy", ["fluid", "optimised"])
+def test_more_bins_of_the_same_state_make_latency_shorter_and_leave_the_duration(strategy: str) -> None:
+    state, counts = 64e6, (64, 128, 256)
+    found = [measured(job(there(strategy), groups=n, size=state / n, end="2 s")) for n in counts]
+    scaled = [one.latency_s * n for one, n in zip(found, counts, strict=True)]
+    assert max(scaled) / min(scaled) < 1.15
+    durations = [one.duration_s for one in found]
+    assert max(durations) / min(durations) < 1.25
+    whole = [measured(job(there(), groups=n, size=state / n, end="2 s")).latency_s for n in counts]
+    assert max(whole) / min(whole) < 1.01
+
+
+@pytest.mark.parametrize("strategy", ["all-at-once", "fluid", "optimised"])
+def test_more_state_in_the_same_bins_takes_longer_in_proportion(strategy: str) -> None:
+    sizes = (5e5, 2e6)
+    less, more = (measured(job(there(strategy), groups=64, size=size, end="2 s")) for size in sizes)
+    assert 0.95 < log(more.latency_s / less.latency_s) / log(4) < 1.02
+    assert 0.95 < log(more.duration_s / less.duration_s) / log(4) < 1.02
+
+
+@pytest.mark.parametrize("strategy", ["fluid", "optimised"])
+def test_more_bins_of_the_same_size_leave_the_latency(strategy: str) -> None:
+    few, many = (measured(job(there(strategy), groups=groups, size=5e5, end="2 s")) for groups in (64, 256))
+    assert few.latency_s == pytest.approx(many.latency_s, rel=0.15)
+    assert many.duration_s > 3 * few.duration_s
+
+
+# -- a plan without symmetry
+
+
+def test_of_random_moves_those_that_do_not_interfere_take_least() -> None:
+    """Matched moves take fewer steps than batches of half as many as there are tasks, less time, and shorter waits.
+
+    Batches of as many as there are tasks take fewer steps still and as much time, at the price of longer waits.
+    """
+    draw, tasks, groups = Random(4), 16, 1024
+    chosen = {*draw.sample(range(groups), 256)}
+    owners = [draw.randrange(tasks) if k in chosen else k % tasks for k in range(groups)]
+    moves = [(k % tasks, owner) for k, owner in enumerate(owners) if owner != k % tasks]
+    busiest = max(*Counter(a for a, _ in moves).values(), *Counter(b for _, b in moves).values())
+
+    def run(strategy: str, **event: Any) -> Measured:
+        events = there(strategy, owners=owners, **event)
+        return measured(job(events, tasks=tasks, groups=groups, size=2e5, end="2 s"))
+
+    matched, fluid = run("optimised"), run("fluid")
+    small, large = run("batched", size=8), run("batched", size=16)
+    assert (matched.steps, fluid.steps) == (busiest, len(moves))
+    assert matched.steps < small.steps
+    assert matched.duration_s < 0.8 * small.duration_s
+    assert matched.duration_s == pytest.approx(large.duration_s, rel=0.1)
+    assert fluid.latency_s < 0.7 * matched.latency_s < 0.7 * small.latency_s < 0.7 * large.latency_s
+    assert large.latency_s > 1.3 * matched.latency_s
+    assert fluid.duration_s > 4 * small.duration_s

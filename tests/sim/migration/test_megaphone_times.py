@@ -1,0 +1,176 @@
+"""Steps of `megaphone` to the nanosecond: what each part of one takes, when the next begins, and what waits meanwhile.
+
+Oracle: times by hand, for tasks with nothing else to do; queues counted from the rows of single tuples. No tolerance.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from test_megaphone import MS, faults, rows_of, watched
+from test_planes import differences
+
+from models.scenario.inputs import Configuration
+from sim.kernel.event_loop.plane import CompiledPlane
+from sim.migration.reconfiguration import ReconfigurationContext
+from sim.plain.parcels import Parcels
+from sim.plain.partition import Contents
+from sim.plain.plane import PlainPlane
+
+
+def idle_job(event: dict[str, Any], tasks: int = 4, groups: int = 32) -> dict[str, Any]:
+    """A job in which nothing happens but the moves: 0.1 s apart from any tuple, each task on a host of its own."""
+    fixed = {"distribution": "deterministic", "value": "1 us"}
+    return {
+        "duration": "20 s",
+        "workload": {"src": {"rate": "0.1 /s", "keys": {"distribution": "uniform", "count": 4}}},
+        "operators": {
+            "src": {"kind": "source"},
+            "op": {
+                "kind": "aggregate",
+                "inputs": {"src": "key"},
+                "parallelism": tasks,
+                "key_groups": groups,
+                "service": fixed,
+                "state": {"model": "fixed", "bytes": "100 kB"},
+                "serialise": "50 MB/s",
+                "deserialise": "20 MB/s",
+            },
+            "out": {"kind": "sink", "inputs": {"op": "shuffle"}},
+        },
+        "hosts": {"front": {}, "h": {"count": tasks, "network": "10 MB/s"}},
+        "placement": {"operators": {"src": "front", "op": "h", "out": "front"}},
+        "network": {"latency": "1 ms"},
+        "fault_tolerance": {"method": "none"},
+        "events": {"move": {"kind": "reconfigure", "at": "1 s", "operator": "op", "scope": "operator"} | event},
+    }
+
+
+@pytest.mark.parametrize(
+    ("event", "steps", "groups"),
+    [
+        ({"strategy": "all-at-once"}, 1, 4),  # of each pair in a step
+        ({"strategy": "fluid"}, 8, 1),
+        ({"strategy": "batched", "size": 4}, 2, 2),
+        ({"strategy": "optimised"}, 4, 1),
+        ({"strategy": "optimised", "gap": "3 ms"}, 4, 1),
+    ],
+)
+def test_a_step_takes_as_long_as_its_states_are_written_sent_and_read(
+    event: dict[str, Any], steps: int, groups: int
+) -> None:
+    """s = b (1/sigma + 1/beta + 1/iota), and a latency until the tasks hear that it may begin, and one of the link.
+
+    Then one until the coordinator hears of its end, and one, and 1 ns, until the next configuration holds.
+    """
+    table = rows_of(idle_job(event), PlainPlane).tables["reconfigurations"]
+    moved, phi = groups * 100_000, MS
+    s = moved * (1_000_000_000 // 50_000_000 + 1_000_000_000 // 10_000_000 + 1_000_000_000 // 20_000_000)
+    assert table["from_ns"][0] == 1_000_000_000 + phi + 1
+    assert (table["passed_ns"] == table["from_ns"]).all()
+    assert (table["installed_ns"] - table["from_ns"] == s + 2 * phi).all()
+    gap = 3 * MS if "gap" in event else 0
+    assert (table["from_ns"][1:] - table["installed_ns"][:-1] == 2 * phi + 1 + gap).all()
+    assert len(table["step"]) == steps
+    assert table["groups"].sum() == 8
+    assert table["bytes"].sum() == 800_000
+
+
+def test_with_overlap_key_groups_travel_while_others_are_written_and_read() -> None:
+    """Four of each pair: the link is the slowest part, and only the first is written, the last read, beside it."""
+    table = rows_of(idle_job({"strategy": "all-at-once", "overlap": "pipelined"}), PlainPlane).tables[
+        "reconfigurations"
+    ]
+    write, send, read = 2 * MS, 10 * MS, 5 * MS
+    assert (table["installed_ns"] - table["from_ns"]).tolist() == [write + 4 * send + read + 2 * MS]
+
+
+def test_with_lag_the_time_of_a_step_lies_where_the_one_before_begins() -> None:
+    """Two latencies after its states have left; the step itself begins when the one before is over."""
+    table = rows_of(idle_job({"strategy": "optimised", "next": "lag"}), PlainPlane).tables["reconfigurations"]
+    assert (table["from_ns"][1:] == table["passed_ns"][:-1] + 2 * MS + 1).all()
+    assert (table["passed_ns"][1:] == table["installed_ns"][:-1] + MS).all()
+
+
+def test_steps_of_a_file_begin_at_their_times_or_when_the_one_before_is_over() -> None:
+    """A step of one key group takes 17 ms and two latencies; the next time is two more, and 1 ns, later at least."""
+    event = {"file": "moves.txt"}
+    lines = ((1_500, 1, 0), (1_500, 1, 2), (3_000, 5, 0))
+    configurations = tuple(Configuration(at * MS, ((k, task),)) for at, k, task in lines)
+    table = rows_of(idle_job(event), PlainPlane, configurations).tables["reconfigurations"]
+    assert table["from_ns"].tolist() == [1_500 * MS, 1_521 * MS + 1, 3_000 * MS]
+    assert {*table["strategy"].tolist()} == {"file"}
+
+
+def busy_job(gap: str) -> dict[str, Any]:
+    """A job with queues: 2,000 tuples a second in services of 1 ms at four tasks; steps of 21 ms."""
+    raw = idle_job({"strategy": "fluid", "gap": gap}) | {"duration": "3 s"}
+    raw["workload"]["src"] |= {"rate": "2000 /s", "keys": {"distribution": "uniform", "count": 1000}}
+    raw["operators"]["op"]["service"]["value"] = "1 ms"
+    return raw
+
+
+def full_queues(raw: dict[str, Any]) -> list[str]:
+    """Tasks of which the queue was not empty between a step and the next, in words."""
+    tables = rows_of(raw, PlainPlane).tables
+    steps, visits = tables["reconfigurations"], tables["visits"]
+    found = []
+    for task in np.unique(visits["task"][visits["operator"] == 1]).tolist():
+        own = (visits["operator"] == 1) & (visits["task"] == task)
+        came, ended = visits["arrival_ns"][own], visits["end_ns"][own]
+        ends = np.sort(ended)
+        # At an end of a service the queue is empty if all that has come before has ended.
+        empty = ends[np.searchsorted(np.sort(came), ends) == np.arange(1, ends.size + 1)]
+        for k, (begin, end) in enumerate(zip(steps["installed_ns"][:-1], steps["from_ns"][1:], strict=True)):
+            if not ((empty > begin) & (empty < end)).any():
+                found.append(f"the queue of task {task} is full before step {k + 1}")
+    return found
+
+
+def test_with_a_drain_each_queue_is_empty_before_the_next_step() -> None:
+    assert full_queues(busy_job("drain")) == []
+    assert len(full_queues(busy_job("0 s"))) > 8
+
+
+def test_a_drain_that_looks_once_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waited for the step has been served then, and more has come meanwhile."""
+    monkeypatch.setattr(ReconfigurationContext, "has_waited", lambda *_: False)
+    assert any("is full" in one for one in full_queues(busy_job("drain")))
+
+
+# -- what waits
+
+
+def keyed_job(scope: str) -> dict[str, Any]:
+    """A job with many tuples of each key in the time that a task needs to hear of a step."""
+    raw = idle_job({"strategy": "optimised", "scope": scope, "at": "0.1 s"}) | {
+        "duration": "1.2 s",
+        "network": {"latency": "5 ms"},
+    }
+    raw["workload"]["src"] |= {"rate": "5000 /s", "keys": {"distribution": "uniform", "count": 32}}
+    return raw
+
+
+@pytest.mark.parametrize("scope", ["operator", "bin"])
+def test_what_waits_at_the_new_task_stays_in_order(monkeypatch: pytest.MonkeyPatch, scope: str) -> None:
+    """Some of it has come before the task heard that it has to hold what it has, and some of it later."""
+    assert faults(watched(keyed_job(scope), monkeypatch)) == []
+    plain, compiled = (rows_of(keyed_job(scope), plane) for plane in (PlainPlane, CompiledPlane))
+    assert differences(plain, compiled) == []
+
+
+def test_an_older_part_that_goes_behind_the_younger_one_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tuples that wait for a state go behind what has come later, while the task holds all it has."""
+    right = Parcels._put_taken
+
+    def put(self: Parcels, parcel: int, contents: Contents, task: int) -> None:
+        held = [visit for one in contents.taken for visit in one.held]
+        for one in contents.taken:
+            one.held = []
+        right(self, parcel, contents, task)
+        self.tasks[task].put_in_front(held)
+
+    monkeypatch.setattr(Parcels, "_put_taken", put)
+    assert any("another order" in one for one in faults(watched(keyed_job("operator"), monkeypatch)))
