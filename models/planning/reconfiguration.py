@@ -89,8 +89,8 @@ def owners_after(
         return list((dict(enumerate(owners)) | {k: task for line in lines for k, task in line.owners}).values())
     if event.owners:
         return list(event.owners)
-    if event.plan == "back":
-        return [operator.task_of(k) for k in range(operator.groups)]
+    if event.plan == "back" or event.tasks is not None:
+        return [operator.task_of(k, event.tasks) for k in range(operator.groups)]
     return half(operator.parallelism, owners)
 
 

@@ -185,6 +185,9 @@ class Reconfigure(Description):
     half way round; `back`: all go to the tasks that have them at the start."""
     owners: tuple[Annotated[int, Field(strict=True, ge=0)], ...] = ()
     """Number of the task of each key group from then on, in place of `plan`."""
+    tasks: Count | None = None
+    """Number of tasks that have the key groups from then on, in place of `plan`: each is where an operator of so many
+    tasks has it, as after a rescaling. The other tasks stay, and have none."""
     file: FilePath | None = None
     """A migration file of Megaphone, relative to the scenario file, in place of strategy and plan: each line is a step,
     and none begins before the time of its line, which counts from the start of the run."""

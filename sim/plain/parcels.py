@@ -218,9 +218,10 @@ class Parcels(Channels):
         for one in contents.taken:
             one.live, one.taken, one.held = True, False, []
         # It came before all that rules hold: a rule holds a tuple before it is asked where its key group is.
-        goal.side = [*(visit for visit in held if goal.holds(visit)), *goal.side]
-        goal.put_in_front([visit for visit in held if not goal.holds(visit)])
-        self.notice(self.tasks[goal.index])
+        holder = self.tasks[task]
+        holder.side = [*(visit for visit in held if holder.holds(visit)), *holder.side]
+        holder.put_in_front([visit for visit in held if not holder.holds(visit)])
+        self.notice(holder)
         self.tell()
 
     def _contents(self, parcel: int) -> Contents:

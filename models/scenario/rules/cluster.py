@@ -277,6 +277,7 @@ def _of_migration_file(operator: Operator, here: tuple[str, ...], event: Reconfi
         "size": event.size,
         "plan": event.plan if event.plan != "half" else None,
         "owners": len(event.owners) or None,
+        "tasks": event.tasks,
     }
     for key, value in others.items():
         if value is not None:
@@ -303,6 +304,13 @@ def _of_plan(operator: Operator, here: tuple[str, ...], event: Reconfigure) -> I
         k = next(k for k, task in enumerate(event.owners) if task >= operator.parallelism)
         rule = f"must be one of the {operator.parallelism} tasks, which count from 0"
         yield InputFault(path_text((*here, "owners", k)), event.owners[k], rule, "rescale gives an operator more tasks")
-    if event.owners and event.plan != "half":
-        rule = "says where key groups go, and so does owners"
+    if event.tasks is not None and event.tasks > operator.parallelism:
+        rule = f"must be at most the {operator.parallelism} tasks that there are"
+        yield InputFault(path_text((*here, "tasks")), event.tasks, rule, "rescale gives an operator more tasks")
+    other = "owners" if event.owners else "tasks"
+    if (event.owners or event.tasks is not None) and event.plan != "half":
+        rule = f"says where key groups go, and so does {other}"
         yield InputFault(path_text((*here, "plan")), event.plan, rule, "write one of the two")
+    if event.owners and event.tasks is not None:
+        rule = "says where key groups go, and so does owners"
+        yield InputFault(path_text((*here, "tasks")), event.tasks, rule, "write one of the two")

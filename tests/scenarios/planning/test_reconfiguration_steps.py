@@ -19,7 +19,7 @@ from scenarios.planning.reconfiguration import optimised_steps
 PUBLISHED = {1: 8, 3: 10, 5: 12, 7: 14, 9: 0, 11: 2, 13: 4, 15: 6}
 
 
-def scenario(tasks: int, groups: int, **event: Any) -> Scenario:
+def scenario(tasks: int, groups: int, /, **event: Any) -> Scenario:
     return scenario_from(
         {
             "duration": "1 min",
@@ -82,3 +82,12 @@ def test_few_and_odd_tasks_have_a_half_too() -> None:
     assert half(2, [0, 1, 0, 1]) == [0, 0, 0, 1]
     assert half(3, [0, 1, 2, 0, 1, 2]) == [0, 2, 2, 0, 1, 2]
     assert half(2, [0, 1]) == [0, 0]  # of one key group the half is rounded up
+
+
+def test_a_rescaling_moves_key_groups_to_where_so_many_tasks_have_them() -> None:
+    fewer = moves_of(scenario(4, 8, strategy="fluid", tasks=2), "move", {})
+    assert fewer == ((2, 2, 0), (3, 3, 1), (6, 2, 0), (7, 3, 1))
+    both = scenario(4, 8, strategy="fluid", tasks=2, at="2 s")
+    more = both.events["move"].model_copy(update={"tasks": 4, "at_s": 3.0})
+    back = moves_of(both.model_copy(update={"events": {**both.events, "more": more}}), "more", {})
+    assert back == tuple((group, target, source) for group, source, target in fewer)
