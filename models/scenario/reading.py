@@ -117,7 +117,8 @@ def _plain(value: Any, dimension: str | None, keep: Collection[str] = ()) -> Any
         return {key: _plain(entry, dimension, _below("*", keep)) for key, entry in value.items()}
     if isinstance(value, (tuple, list)):
         return [_plain(entry, dimension) for entry in value]
-    return value if dimension is None else units.show(float(value), dimension)
+    is_word = isinstance(value, str)  # such as "drain", which some keys have in place of a quantity
+    return value if dimension is None or is_word else units.show(float(value), dimension)
 
 
 _ENGINES = tuple(Engine(name=name) for name in ENGINE_TABLES)

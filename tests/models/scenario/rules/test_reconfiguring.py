@@ -8,7 +8,7 @@ import pytest
 from changed_keys import changed
 
 from models.errors import InputError, InputFault
-from models.scenario.reading import scenario_from
+from models.scenario.reading import raw_of, scenario_from
 from models.scenario.rules import faults, not_simulated
 
 MOVE = {"kind": "reconfigure", "at": "10 s", "operator": "count", "strategy": "fluid"}
@@ -78,6 +78,13 @@ def test_what_is_wrong_is_said(changes: dict[str, object], path: str, words: str
     (fault,) = caught.value.faults
     assert fault.path == path
     assert words in f"{fault.rule} {fault.hint}"
+
+
+@pytest.mark.parametrize("gap", ["drain", "15 ms"])
+def test_a_gap_is_written_as_it_was_read(gap: str) -> None:
+    scenario = scenario_from(changed(RAW, {"events/move/gap": gap}))
+    assert raw_of(scenario)["events"]["move"]["gap"] == gap
+    assert scenario_from(raw_of(scenario)) == scenario
 
 
 @pytest.mark.parametrize(
