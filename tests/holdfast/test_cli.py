@@ -196,6 +196,19 @@ def test_a_graph_that_cannot_be_written_is_one_error_and_leaves_nothing(
     assert (tmp_path / "there.dot").read_text() == "mine"
 
 
+def test_show_writes_a_migration_file_and_no_more(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = holdfast(capsys, "show", "bin-migration", "--migration-file", "batched")
+    initial, *steps = out.splitlines()
+    assert (code, err) == (0, "") and initial == "M 0 " + " ".join("0123" * 64)
+    assert len(steps) == 8 and steps[0] == "D 7000000000 1 2 3 0 5 2 7 0 9 2 11 0 13 2 15 0"
+    for wrong, message in (
+        (["there"], "--migration-file = there: must be an event reconfigure (there: all_at_once, fluid"),
+        (["batched", "--json"], "--migration-file = batched: shows no more than the steps: leave --json out"),
+    ):
+        code, out, err = holdfast(capsys, "show", "bin-migration", "--migration-file", *wrong)
+        assert (code, out) == (2, "") and message in err and len(err.splitlines()) == 1
+
+
 @pytest.mark.parametrize("of", ["operators", "tasks", "placement"])
 def test_show_writes_a_graph_that_networkx_reads(capsys: pytest.CaptureFixture[str], tmp_path: Path, of: str) -> None:
     path = tmp_path / "job.graphml"
