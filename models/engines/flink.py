@@ -49,6 +49,8 @@ def defaults(version: str) -> Iterator[EngineDefault]:
     region = "jobmanager.execution.failover-strategy: region"
     yield EngineDefault("fault_tolerance.method", "region-restart", region, configuration)
     yield EngineDefault("fault_tolerance.store", "remote", "execution.checkpointing.dir", configuration)
+    beside = "each task restores in a thread of its own, and runs once it has its state"
+    yield EngineDefault("fault_tolerance.restores", "shared", beside, "StreamTask")
     yield EngineDefault("fault_tolerance.kind", "full", "execution.checkpointing.incremental: false", configuration)
     coordinator = "CheckpointCoordinator"
     first = "delay of the first checkpoint: random, minimum pause to interval"
@@ -153,7 +155,8 @@ BEHAVIOURS = (
         "Barriers travel among the tuples, and a failure ends the checkpoints under way. With several at a time the "
         "barriers of a later one come behind on every channel, and one that is complete first subsumes those before. "
         "Queues have no bound unless `buffer` gives one: then a backlog is in front of the barriers, and not in the "
-        "source. The store's link is first in, first out: the last snapshot is there as early as if all shared it.",
+        "source. Snapshots are written to the store first in, first out: the last one is there as early as if all "
+        "shared its rate, but with several checkpoints at a time the first is complete earlier.",
         ("fault_tolerance.store", "fault_tolerance.kind", "fault_tolerance.snapshots.mode"),
     ),
     Behaviour(
@@ -168,7 +171,9 @@ BEHAVIOURS = (
         "Restore",
         Status.MODELLED,
         "A region goes back to the last checkpoint that all tasks have completed, and sources send again what came "
-        "after its barriers. Cancelling the tasks takes no time.",
+        "after its barriers. Cancelling the tasks takes no time. All tasks read the store at once, with equal shares "
+        "of its rate, and each runs once it has all of its state.",
+        ("fault_tolerance.restores",),
     ),
     Behaviour(
         "Large and warm state",

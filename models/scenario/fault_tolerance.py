@@ -362,6 +362,10 @@ class FaultTolerance(Description):
     is held back behind a barrier until the others have come."""
     local_recovery: LocalRecovery | None = None
     """Copies of snapshots on the disks of hosts, beside `barriers`; without it all states are read from the store."""
+    restores: Literal["in-turn", "shared"] = "in-turn"
+    """How states are read from the store after a failure: one key group or task after the other, each of which goes on
+    with its own; or, beside `barriers`, by all tasks at once with equal shares, each of which goes on with all of its
+    state."""
     kind: Literal["full", "incremental"] = "incremental"
     """What a checkpoint holds: the whole state, or what changed since the one before."""
     compaction: Compaction | None = None
@@ -432,6 +436,11 @@ class FaultTolerance(Description):
     def compacts(self) -> bool:
         """Return whether files of increments are merged now and then, and read one by one until then."""
         return self.job_checkpoints is not None and self.kind == "incremental" and self.compaction is not None
+
+    @property
+    def shares_restores(self) -> bool:
+        """Return whether all tasks read the store at once, and each goes on once it has all of its state."""
+        return self.job_checkpoints is not None and self.restores == "shared"
 
     @property
     def aborts_checkpoints(self) -> bool:

@@ -446,7 +446,7 @@ def _one_for_many(limits: Limits, estimated: Estimate) -> str:
     if k > _MOST_FOR_ONE:
         return ""
     scaled = f"divide rates by {k}, multiply service times, sizes of tuples and what they change in states by {k}"
-    return f"let one record stand for {k} ({scaled}; with 10, recoveries of three jobs changed by up to 11.8 %), "
+    return f"let one record stand for {k} ({scaled}; with 10, recoveries of three jobs changed by up to 13.3 %), "
 
 
 def check_limits(scenario: Scenario, estimated: Estimate) -> None:

@@ -90,6 +90,8 @@ class CrashCoordinator:
         self.outages.lost(self.cluster.partitions_on(host))
         # The plane drops task by task, as the cluster still lists them.
         self.state.plane.crash(host)
+        for task in self.cluster.host_tasks[host]:
+            self.recovery.task_died(task)
         self.cluster.lose_tasks(host)
 
     def _is_sending(self, host: int) -> bool:
@@ -191,6 +193,7 @@ class CrashCoordinator:
             self.recoveries.lost_again(partition)
         self.outages.lost(partitions)
         self.state.plane.kill(task)
+        self.recovery.task_died(task)
         self.cluster.lose_task(task)
         return partitions
 

@@ -13,6 +13,7 @@ from sim.control.local_copies import LocalCopies
 from sim.control.recoveries import PartitionRecovery, Recoveries
 from sim.control.replicas import Replicas
 from sim.control.run_state import StateOn
+from sim.control.shared_reads import SharedReads
 from sim.data_plane import REMOTE, InstancePlane
 from sim.migration.moves import Migrations
 from sim.recovery import method_of
@@ -37,6 +38,8 @@ class Recovery:
         self.outages, self.replicas, self.migrations, self.recoveries = outages, replicas, migrations, recoveries
         self.method = method_of(state.plan.scenario)(state, hosts, replicas)
         self.copies = LocalCopies(state)
+        shares = state.plan.scenario.fault_tolerance.shares_restores
+        self.reads = SharedReads(state) if shares else None  # else the store is read as the plane says
         self._prepared: set[int] = set()  # partitions that have their state, and are not live yet
         self.opened: list[Callable[[int], None]] = []  # called with a host where a partition is live again
 
@@ -102,8 +105,16 @@ class Recovery:
             self.clock.at(local_ns, rank, lambda _: self._fetched(recovery, size))
             return
         self.recorder.restore(now, size)
+        if self.reads is not None and holder == REMOTE:
+            self.reads.read(recovery.task, size, lambda: self._fetched(recovery, size))
+            return
         at_ns = self.state.plane.fetch_ns(size) if holder == REMOTE else now + self.plan.transfer_ns(holder, host, size)
         self.clock.at(at_ns, rank, lambda _: self._fetched(recovery, size))
+
+    def task_died(self, task: int) -> None:
+        """End what a task reads that is dead."""
+        if self.reads is not None:
+            self.reads.died(task)
 
     def _fetched(self, recovery: PartitionRecovery, size: int) -> None:
         if self.recoveries.open.get(recovery.partition) is recovery:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from sim.clock import HOST_RECEIVER, MESSAGE, channel
-from sim.control.run_state import StateOn
-from sim.data_plane import Plane
+from sim.clock import HOST_RECEIVER, MESSAGE, Clock, channel
 
 
 @dataclass(eq=False)
@@ -37,20 +35,28 @@ class _Threads:
 
 
 class Restores:
-    """Threads for restores, as many as each host has cores; n restores each get min(1, threads / n) of one."""
+    """Threads for restores, so many of each host; n restores each get min(1, threads / n) of one."""
 
-    def __init__(self, state: StateOn[Plane]) -> None:
-        self._clock, self._cores = state.clock, [group.cores for group in state.plan.host_groups]
+    def __init__(self, clock: Clock, threads: Sequence[int]) -> None:
+        self._clock, self._counts = clock, threads
         self._threads: dict[int, _Threads] = {}
 
     def begin(self, host: int, work_ns: int, ended: Callable[[], None], copy: bool = False) -> Restore:
         """Begin to read on a host; `ended` is called when it is done, unless the host dies or it is called off."""
-        threads = self._threads.setdefault(host, _Threads(self._cores[host]))
+        threads = self._threads.setdefault(host, _Threads(self._counts[host]))
         self._count(threads)
         restore = Restore(host, work_ns, copy, ended, work_ns)
         threads.restores.append(restore)
         self._plan(host, threads)
         return restore
+
+    def extend(self, restore: Restore, work_ns: int) -> None:
+        """Have more to read in a restore that is not done."""
+        threads = self._threads[restore.host]
+        self._count(threads)
+        restore.work_ns += work_ns
+        restore.left_ns += work_ns
+        self._plan(restore.host, threads)
 
     def call_off(self, restore: Restore) -> None:
         """End a restore that is not done, which has counted what is left of it."""

@@ -48,7 +48,7 @@ class RestoreFromChangelog(RestoreFromCheckpoint):
         inner = [not (operators[one].is_source or operators[one].is_sink) for one in cluster.task_operator]
         topics = set(cluster.task_host) - {cluster.task_host[task] for task, is_inner in enumerate(inner) if is_inner}
         self.workers = [host for host in range(len(state.plan.host_names)) if host not in topics]
-        self.restores = restores = Restores(state)
+        self.restores = restores = Restores(state.clock, [group.cores for group in state.plan.host_groups])
         self.standbys = Standbys(state, restores, self.workers)
         self.closed: dict[int, Closed] = {}  # partitions that are live nowhere
         self.bound: dict[int, int] = {}  # partition -> host that is to take it

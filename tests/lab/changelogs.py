@@ -73,7 +73,7 @@ class SteppedRestores(Restores):
     """Restores whose ends are steps: any of those that a host is at may be the next."""
 
     def __init__(self, state: Any, begins: Callable[[], None]) -> None:
-        super().__init__(state)
+        super().__init__(state.clock, [group.cores for group in state.plan.host_groups])
         self._begins = begins
 
     def begin(self, host: int, work_ns: int, ended: Callable[[], None], copy: bool = False) -> Restore:

@@ -179,6 +179,9 @@ def _without_restarts(scenario: Scenario, instead: str) -> Iterator[InputFault]:
     if tolerance.local_recovery is not None:
         rule = "is of Flink: execution.state-recovery.from-local"
         yield InputFault("fault_tolerance.local_recovery", NO_VALUE, rule, "remove it")
+    if tolerance.restores == "shared":
+        rule = "is of Flink: tasks that restore their states beside each other"
+        yield InputFault("fault_tolerance.restores", "shared", rule, "remove it")
     if tolerance.compaction is not None:
         rule = "is of Flink: state.backend.type rocksdb, with execution.checkpointing.incremental"
         yield InputFault("fault_tolerance.compaction", NO_VALUE, rule, "remove it")

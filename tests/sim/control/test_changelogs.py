@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -340,8 +339,7 @@ def test_both_planes_give_equal_rows() -> None:
 
 def test_restores_share_threads_evenly_and_copies_wait() -> None:
     clock, ended = Clock(), dict[str, float]()
-    state: Any = SimpleNamespace(clock=clock, plan=SimpleNamespace(host_groups=[SimpleNamespace(cores=2)]))
-    restores = Restores(state)
+    restores = Restores(clock, [2])
 
     def begin(name: str, work_s: float, copy: bool = False) -> Any:
         return restores.begin(0, round(work_s * S), lambda: ended.update({name: clock.now_ns() / S}), copy)
