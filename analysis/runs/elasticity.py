@@ -15,7 +15,7 @@ from analysis.runs.run_summary import Elasticity, HostsInUse, Maintenance, Maint
 from analysis.runs.timelines import Series
 from analysis.statistics import seconds
 from models import display
-from models.records.decisions import Action, decisions, sentence
+from models.records.decisions import Action, Verdict, decisions, sentence
 from models.records.tables import NEVER, RunRecords
 from models.scenario.scenario import Scenario
 from models.topology import layout
@@ -82,6 +82,22 @@ def rescales(records: Sequence[RunRecords]) -> tuple[Rescale, ...]:
             name = one.operators[operator]
             found.append(Rescale(one.replication, name, seconds(at_ns), before, after, migrations, took_s))
     return tuple(found)
+
+
+def not_rescaled(scenario: Scenario, records: Sequence[RunRecords]) -> list[str]:
+    """Return a line for each rescaling of the job that an event asked for and that was refused, and why.
+
+    None of a manager's, which asks again and again.
+    """
+    if not scenario.rescales_job:
+        return []
+    of = [f" of run {one.replication}" if len(records) > 1 else "" for one in records]
+    return [
+        f"Not rescaled: {row.subject}, at {display.instant(seconds(at))}{which}: {row.reason}."
+        for one, which in zip(records, of, strict=True)
+        for at, row in decisions(one.tables["decisions"])
+        if row.action == Action.RESCALE and row.verdict == Verdict.REFUSED
+    ]
 
 
 def hosts_in_use(scenario: Scenario, records: Sequence[RunRecords]) -> HostsInUse:

@@ -288,7 +288,8 @@ def still_down(records: Sequence[RunRecords]) -> str:
         subjects = list(dict.fromkeys(row.subject for at, row in found if (at, row.reason) == (last, reason)))
         others = f" and {display.count(len(subjects) - 1, 'other')}" if len(subjects) > 1 else ""
         which = f"run {one.replication}" if len(records) > 1 else "the run"
-        return f"Down at the end of {which}: {subjects[0]}{others}, since {display.instant(seconds(last))}: {reason}."
+        since = min(begin for begin, end in _intervals(one) if end == one.duration_ns)  # not when control last tried
+        return f"Down at the end of {which}: {subjects[0]}{others}, since {display.instant(seconds(since))}: {reason}."
     return ""
 
 

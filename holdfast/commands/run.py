@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from analysis.runs import tables
-from analysis.runs.elasticity import changes_of_hosts
+from analysis.runs.elasticity import changes_of_hosts, not_rescaled
 from analysis.runs.recoveries import still_down
 from analysis.runs.tables import target
 from analysis.runs.timelines import backpressure
@@ -170,6 +170,7 @@ def _show(result: RunResult) -> None:
         terminal.show(tables.rebalances_table(summary.rebalances).brief)
     if summary.rescales:
         terminal.show(run_tables.rescales_table(summary))
+    terminal.show(*not_rescaled(result.scenario, result.records))
     terminal.show(*run_tables.reconfigurations_said(summary), *run_tables.memory_said(result.scenario, summary))
     if summary.elasticity:
         terminal.show(run_tables.elasticity_table(summary.elasticity, summary.hosts))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,16 @@ def test_a_run_says_what_is_down_at_its_end_and_why(tmp_path: Path, capsys: pyte
     said = " ".join(capsys.readouterr().out.split())
     assert "Down at the end of the run: counts[2] and" in said or "Down at the end of the run: clicks[" in said
     assert "not all tasks of its region have a slot." in said
+    (broken,) = re.findall(r"Outages: 1, .* the longest ([\d.]+) s", said)  # from then to the end
+    (since,) = re.findall(r"Down at the end .* since ([\d.]+) s:", said)
+    assert float(since) == pytest.approx(70 - float(broken), abs=0.2)
+
+
+def test_a_run_says_that_a_rescaling_was_refused_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+    more = "events.more={kind='rescale',operator='counts',parallelism=28,at='32 s'}"
+    assert code(["run", "flink-recovery", *SHORT, "--set", "replications=1", "--set", more]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert re.search(r"Not rescaled: counts, at [\d.]+ s: the savepoint has failed; the job goes on\.", said)
 
 
 def test_a_run_of_kafka_streams_has_its_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
