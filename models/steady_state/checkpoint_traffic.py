@@ -122,8 +122,12 @@ class Bottleneck:
     shortest_s: float | None  # the shortest interval that it keeps up with; None if it keeps up with none
 
 
-def bottlenecks(scenario: Scenario, load: Load, inputs: RunInputs | None = None) -> list[Bottleneck]:
+def bottlenecks(
+    scenario: Scenario, load: Load, inputs: RunInputs | None = None, within_s: float | None = None
+) -> list[Bottleneck]:
     """Return what falls behind with checkpoints at `fault_tolerance.interval`, the worst of each kind first.
+
+    With `within_s` what needs longer than that for the checkpoints of an interval.
 
     A checkpoint is state, or the part of it that changed since the one before, and the outputs of an interval that are
     kept until their receivers are saved. Expected values, not bounds; of a valid scenario, as tasks are placed at the
@@ -135,11 +139,11 @@ def bottlenecks(scenario: Scenario, load: Load, inputs: RunInputs | None = None)
     tolerance = scenario.fault_tolerance
     if not tolerance.takes_checkpoints:
         return []
-    found = []
+    found, within_s = [], tolerance.interval_s if within_s is None else within_s
     for where, does, uploads, rate, taken in _carriers(scenario, load, inputs):
         left = rate * (1 - taken)
         size = sum(one.size(tolerance.interval_s) for one in uploads)
-        if size > left * tolerance.interval_s:
+        if size > left * within_s:
             shortest = _shortest_s(uploads, left, tolerance.interval_s)
             needs = size / left if left > 0 else math.inf
             found.append(Bottleneck(where, does, size, rate, taken, needs, shortest))
@@ -228,6 +232,7 @@ def _uploads(scenario: Scenario, load: Load, name: str, inputs: RunInputs | None
     sent *= own.flow.rate_out.mean_per_s * layout.output_bytes(scenario)[name]
     trimming = tolerance.acked_slices
     with_outputs = tolerance.guarantee != "at-most-once" and (trimming is None or trimming.reading == "safe")
+    with_outputs = with_outputs and not tolerance.completes_checkpoints  # whose snapshots hold none
     kept = sent * own.task_shares if with_outputs else 0 * own.task_shares
     state, shares = operator.state, own.task_shares
     if isinstance(state, (FixedState, PerKeyState)):  # by key groups, however the load is spread

@@ -287,6 +287,15 @@ def _of_checkpoints(scenario: Scenario, load: Load, inputs: RunInputs | None) ->
         if one.does not in seen and interval_s < scenario.duration_s:
             seen.add(one.does)
             yield Advice("fault_tolerance.interval", _falls_behind(one, interval_s, scenario.duration_s))
+    barriers = scenario.fault_tolerance.job_checkpoints
+    if barriers is None or interval_s >= scenario.duration_s:
+        return
+    for one in bottlenecks(scenario, load, inputs, within_s=barriers.timeout_s)[:1]:
+        needs, limit = display.apart(one.needs_s, barriers.timeout_s)
+        text = (
+            f"no checkpoint is complete within {limit}: {one.where} {one.does} {display.size(one.bytes_)}, in {needs}"
+        )
+        yield Advice("fault_tolerance.barriers.timeout", text)
 
 
 def _falls_behind(one: Bottleneck, interval_s: float, duration_s: float) -> str:

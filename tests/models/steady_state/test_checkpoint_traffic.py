@@ -128,6 +128,26 @@ def test_without_a_guarantee_no_outputs_are_kept() -> None:
     assert [one.bytes_ for one in found] == [2e6, 2e6]
 
 
+@pytest.mark.parametrize(
+    "method", [{"method": "region-restart", "barriers": {}}, {"method": "micro-batch"}], ids=["barriers", "batches"]
+)
+def test_snapshots_of_the_whole_job_hold_no_outputs(method: dict[str, Any]) -> None:
+    hosts = {"front": {}, "worker": {"count": 2}}
+    (one,) = behind(fault_tolerance=tolerance(store="remote", remote="1 MB/s", **method), hosts=hosts)
+    assert one.bytes_ == 4e6
+
+
+def test_a_checkpoint_of_the_job_that_takes_longer_than_its_timeout_is_warned_of() -> None:
+    def said(timeout: str) -> list[str]:
+        barriers = {"method": "region-restart", "barriers": {"timeout": timeout}}
+        scenario = made(fault_tolerance=tolerance(store="remote", remote="1 MB/s", **barriers) | {"interval": "10 s"})
+        return [str(one) for one in warnings(scenario) if one.path.endswith("timeout")]
+
+    assert said("4.01 s") == []
+    (one,) = said("3.9 s")
+    assert "no checkpoint is complete within 3.9 s: the remote store stores 4 MB, in 4 s" in one
+
+
 def test_the_remote_store_has_the_checkpoints_of_all_hosts() -> None:
     hosts = {"front": {}, "worker": {"count": 2}}
     (one,) = behind(fault_tolerance=tolerance(store="remote", remote="1 MB/s"), hosts=hosts)
