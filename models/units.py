@@ -83,7 +83,8 @@ def parse(text: object, dimension: str) -> float:
     unit, factors, example = _DIMENSIONS[dimension]
     hint = f'write it with its unit, as in "{example}"'
     if not isinstance(text, str):
-        raise UnitError("must be a quantity with a unit, not a bare number", hint)
+        kind = "table" if isinstance(text, dict) else "list" if isinstance(text, list | tuple) else "bare number"
+        raise UnitError(f"must be a quantity with a unit, not a {kind}", hint)
     found = _PLAIN.match(text)
     if not found or not found[2]:
         raise UnitError("must be one number followed by one unit", hint)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
+from pydantic_core import PydanticCustomError
 
 from models.distributions import TimeDistribution
 from models.schema_types import (
@@ -23,11 +25,25 @@ PROTOCOLS = ("direct", "cpa", "cpal", "cpal_caught_up", "lazy_move", WITHOUT_CHE
 ADJUSTMENT = "oap"  # the protocol of a whole operator
 
 
+def _no_draw(value: object) -> object:
+    if isinstance(value, Mapping):
+        context = {
+            "rule": "must be one time, not a distribution",
+            "hint": 'what is drawn comes on top: at = "3 min", and delay = { distribution = ... }',
+        }
+        raise PydanticCustomError("unit", "{rule}", context)
+    return value
+
+
+Instant = Annotated[Seconds, BeforeValidator(_no_draw)]
+"""When something happens, beside a `delay` that is drawn."""
+
+
 class HostFailure(Description):
     """A host dies; it comes back empty after `repair`, or never."""
 
     kind: Literal["host-failure"] = "host-failure"
-    at_s: Seconds = Field(alias="at")
+    at_s: Instant = Field(alias="at")
     """When."""
     host: str
     """Host that dies."""
@@ -45,7 +61,7 @@ class DriverFailure(Description):
     """The driver dies, and with it all executors; their hosts live. For the method `micro-batch`."""
 
     kind: Literal["driver-failure"] = "driver-failure"
-    at_s: Seconds = Field(alias="at")
+    at_s: Instant = Field(alias="at")
     """When."""
     delay: TimeDistribution | None = None
     """Time after `at` at which it dies, drawn for each replication, so that failures fall at other phases of batches;
@@ -59,7 +75,7 @@ class WorkerFailure(Description):
     """
 
     kind: Literal["worker-failure"] = "worker-failure"
-    at_s: Seconds = Field(alias="at")
+    at_s: Instant = Field(alias="at")
     """When."""
     host: str
     """Host whose workers die."""
@@ -74,7 +90,7 @@ class HostRestart(Description):
     """
 
     kind: Literal["host-restart"] = "host-restart"
-    at_s: Seconds = Field(alias="at")
+    at_s: Instant = Field(alias="at")
     """When the first one stops."""
     hosts: tuple[str, ...] = Field(min_length=1)
     """Hosts that stop, in this order."""

@@ -192,7 +192,8 @@ def _of_slots(scenario: Scenario) -> Iterator[InputFault]:
         if group.slots is not None and count > group.slots and name not in reported:
             reported.add(name)
             rule = f"{count} tasks{f' of {operator}' if shared else ''} are placed on {host}"
-            hint = "Flink needs as many slots as the largest parallelism: taskmanager.numberOfTaskSlots"
+            slots = "the largest parallelism" if shared else "tasks where they do not share them"
+            hint = f"Flink needs as many slots as {slots}: taskmanager.numberOfTaskSlots"
             where = path_text(("hosts", name, "slots"))
             named = scenario.engine is not None and scenario.engine.name == "flink"
             yield InputFault(where, group.slots, rule, hint if named else "")

@@ -254,6 +254,14 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"hosts": {"tm": {"count": 3, "slots": 2}}},
         "hosts.tm.slots = 2: 3 tasks of in are placed on tm-0 (Flink needs as many slots as the largest parallelism",
     ),
+    "more tasks than slots that are not shared": (
+        {"hosts": {"tm": {"count": 3, "slots": 2}}, "placement": {"slot_sharing": False}},
+        "tasks are placed on tm-0 (Flink needs as many slots as tasks where they do not share them: taskmanager.",
+    ),
+    "an instant that is drawn": (
+        {"events": {"kill": {"kind": "host-failure", "host": "tm-1", "at": {"distribution": "exponential"}}}},
+        "events.kill.at = {'distribution': 'exponential'}: must be one time, not a distribution (what is drawn comes",
+    ),
     "a move of a key group": (
         {"events": {"m": {"kind": "migrate", "at": "1 s", "operator": "sum", "key_group": 0, "host": "tm-0"}}},
         "events.m.kind = migrate: is not simulated with Apache Flink 2.3",

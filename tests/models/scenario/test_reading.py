@@ -79,6 +79,12 @@ SHAPES = [
         "operators.count.service.distribution = exponentil: must be deterministic, exponential, gamma, erlang, "
         "lognormal or uniform (did you mean exponential?)",
     ),
+    (
+        "operators/count/service/mean",
+        {"value": "3 s"},
+        "operators.count.service.mean = {'value': '3 s'}: must be a quantity with a unit, not a table "
+        '(write it with its unit, as in "5 s")',
+    ),
     ("operators/count/service", 3, "operators.count.service = 3: must be a table"),
     ("operators/count/inputs", ["words"], "operators.count.inputs = ['words']: must be a table"),
     (
