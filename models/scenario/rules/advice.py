@@ -216,7 +216,8 @@ def _of_failures(scenario: Scenario) -> Iterator[Advice]:
         yield Advice("fault_tolerance", "hosts fail and nothing is checkpointed: state is lost")
     if fails:
         yield from _of_adjacent_tasks(scenario)
-    if method == "acker" and fails and any(operator.state for operator in scenario.operators.values()):
+    saved = scenario.waves.interval_s is not None  # in periodic waves
+    if method == "acker" and fails and not saved and any(one.state for one in scenario.operators.values()):
         yield Advice("fault_tolerance", "hosts fail and the acker saves no state: it begins anew, empty")
 
 

@@ -17,7 +17,7 @@ from models.scenario.reading import (
     raw_of,
     scenario_from,
 )
-from models.scenario.rules import not_simulated
+from models.scenario.rules import not_simulated, warnings
 from models.scenario.runtime import Workers
 from models.scenario.scenario import Scenario
 
@@ -259,3 +259,9 @@ def test_other_engines_have_no_worker_that_dies_alone_and_nobody_who_looks(engin
         scenario_from(raw | {"events": events})
     (found,) = caught.value.faults
     assert "is of Storm, whose supervisors start workers: write host-failure" in str(found)
+
+
+def test_states_that_waves_save_are_not_called_lost() -> None:
+    made = scenario_from(TOPOLOGY)
+    assert made.waves.interval_s is not None
+    assert not [one for one in warnings(made) if "saves no state" in str(one)]
