@@ -29,6 +29,15 @@ def _latest(name: str | None) -> Any:
     return None if name is None else ENGINE_TABLES[name].LATEST
 
 
+_METHODS = {
+    "flink": ("region-restart", "none"),
+    "spark": ("micro-batch",),
+    "kafka-streams": ("changelog",),
+    "storm": ("acker", "none"),
+}
+"""Methods of `fault_tolerance` that each engine has; its rules refuse others, each with a reason."""
+
+
 class Engine(Description):
     """An engine and its version; its name alone means the newest version that is known."""
 
@@ -59,6 +68,10 @@ class Engine(Description):
     def short(self) -> str:
         """Return its name in a sentence."""
         return str(ENGINE_TABLES[self.name].SHORT)
+
+    def hint(self, method: str, otherwise: str) -> str:
+        """Return what to do with a key of another method: remove it where the engine has no such method."""
+        return otherwise if method in _METHODS[self.name] else f"remove it: {method} is no method of {self.short}"
 
     @property
     def defaults(self) -> tuple[EngineDefault, ...]:

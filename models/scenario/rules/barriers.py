@@ -41,7 +41,9 @@ def _of_barriers(scenario: Scenario, *, by_engine: bool) -> Iterator[InputFault]
         if by_engine:  # which brings them in any case, and says what method it has
             return
         rule = f"needs the method region-restart; fault_tolerance.method is {tolerance.method}"
-        yield InputFault(where, NO_VALUE, rule, 'write method = "region-restart"')
+        hint = 'write method = "region-restart"'
+        by = scenario.engine
+        yield InputFault(where, NO_VALUE, rule, hint if by is None else by.hint("region-restart", hint))
         return
     # The rules of the engine have words of their own for what it has not either.
     stored = by_engine or tolerance.store == "remote"

@@ -255,7 +255,8 @@ def _of_members(scenario: Scenario) -> Iterator[InputFault]:
     if strategy is not None:
         rule = "is of Flink: nothing in Kafka Streams starts an instance again, but who supervises it"
         yield InputFault("recovery.strategy", strategy.kind, rule, "events.X.repair is when it is back")
-    for key, value in (("failed_calls", detector.failed_calls), ("connection", detector.connection_s)):
+    connection = None if detector.connection_s is None else units.show(detector.connection_s, "s")
+    for key, value in (("failed_calls", detector.failed_calls), ("connection", connection)):
         if value is not None:
             rule = "is not of Kafka Streams: a group removes a member after session.timeout.ms, and not before"
             yield InputFault(f"detector.{key}", value, rule, "remove it, and set detector.timeout")

@@ -32,6 +32,10 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
             yield from replicas.faults(scenario, broken)
 
 
+def _hint(scenario: Scenario, method: str, otherwise: str) -> str:
+    return otherwise if scenario.engine is None else scenario.engine.hint(method, otherwise)
+
+
 def _of_tolerance(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
     """Yield guarantees and copies that the method cannot give."""
     tolerance = scenario.fault_tolerance
@@ -47,7 +51,8 @@ def _of_tolerance(scenario: Scenario, broken: Collection[str]) -> Iterator[Input
     yield from _of_trimming(scenario, broken)
     if tolerance.history is not None and (tolerance.kept_history is None or tolerance.replicates_all):
         rule = f"needs the method upstream-backup or source-backup; fault_tolerance.method is {tolerance.method}"
-        yield InputFault("fault_tolerance.history", NO_VALUE, rule, 'write method = "upstream-backup"')
+        hint = _hint(scenario, "upstream-backup", 'write method = "upstream-backup"')
+        yield InputFault("fault_tolerance.history", NO_VALUE, rule, hint)
     elif tolerance.history is not None:
         yield from _of_repetition(scenario, "fault_tolerance.history", tolerance.history, "every")
     if "waves" not in broken:
@@ -85,7 +90,7 @@ def _of_acker(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFaul
     if acker is None:
         if tolerance.acker is not None:
             rule = f"needs the method acker; fault_tolerance.method is {tolerance.method}"
-            yield InputFault("fault_tolerance.acker", NO_VALUE, rule, _ACKER)
+            yield InputFault("fault_tolerance.acker", NO_VALUE, rule, _hint(scenario, "acker", _ACKER))
         return
     if tolerance.guarantee != "at-least-once":
         rule = "cannot be kept by the method acker: what is emitted again may be processed twice"
@@ -129,7 +134,8 @@ def _of_micro_batches(scenario: Scenario) -> Iterator[InputFault]:
         rule = f"needs the method micro-batch; fault_tolerance.method is {tolerance.method}"
         by_engine = scenario.engine is not None and scenario.engine.name in ("spark", "kafka-streams", "storm")
         if tolerance.micro_batches is not None and not by_engine:
-            yield InputFault("fault_tolerance.micro_batches", NO_VALUE, rule, _BATCHES)
+            hint = _hint(scenario, "micro-batch", _BATCHES)
+            yield InputFault("fault_tolerance.micro_batches", NO_VALUE, rule, hint)
         for name, event in scenario.events.items() if scenario.engine is None else ():
             if isinstance(event, DriverFailure):
                 where = path_text(("events", name, "kind"))
@@ -162,7 +168,7 @@ def _of_changelog(scenario: Scenario) -> Iterator[InputFault]:
         by_storm = scenario.engine is not None and scenario.engine.name == "storm"  # whose rules say so
         if tolerance.changelog is not None and not by_storm:
             rule = f"needs the method changelog; fault_tolerance.method is {tolerance.method}"
-            yield InputFault("fault_tolerance.changelog", NO_VALUE, rule, _CHANGELOG)
+            yield InputFault("fault_tolerance.changelog", NO_VALUE, rule, _hint(scenario, "changelog", _CHANGELOG))
         return
     if tolerance.store != "remote":
         rule = "is no place for changelogs, which are topics"
@@ -182,11 +188,12 @@ def _of_trimming(scenario: Scenario, broken: Collection[str]) -> Iterator[InputF
     here = "fault_tolerance.trimming"
     if trimming is None and tolerance.adjustment is not None:
         rule = f"needs the method elastic-upstream-backup; fault_tolerance.method is {tolerance.method}"
-        yield InputFault("fault_tolerance.adjustment", NO_VALUE, rule, _TRIMMING)
+        hint = _hint(scenario, "elastic-upstream-backup", _TRIMMING)
+        yield InputFault("fault_tolerance.adjustment", NO_VALUE, rule, hint)
     if trimming is None:
         if tolerance.trimming is not None:
             rule = f"needs the method elastic-upstream-backup; fault_tolerance.method is {tolerance.method}"
-            yield InputFault(here, NO_VALUE, rule, _TRIMMING)
+            yield InputFault(here, NO_VALUE, rule, _hint(scenario, "elastic-upstream-backup", _TRIMMING))
         return
     if tolerance.trimming is not None:
         yield from _of_repetition(scenario, here, tolerance.trimming, "slice", "every")

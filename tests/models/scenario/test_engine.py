@@ -413,7 +413,12 @@ REFUSED_BY_SPARK: dict[str, tuple[dict[str, Any], str]] = {
     "refused heartbeats": ({"detector": {"failed_calls": 2}}, "detector.failed_calls = 2: is of Flink"),
     "barriers": (
         {"fault_tolerance": {"interval": "1 s", "barriers": {}}},
-        "fault_tolerance.barriers: needs the method region-restart",
+        "fault_tolerance.barriers: needs the method region-restart; fault_tolerance.method is micro-batch "
+        "(remove it: region-restart is no method of Spark)",
+    ),
+    "a changelog": (
+        {"fault_tolerance": {"interval": "1 s", "changelog": {}}},
+        "(remove it: changelog is no method of Spark)",
     ),
     "a time-out below the interval": (
         {"detector": {"timeout": "1 s"}},
@@ -595,7 +600,7 @@ REFUSED_BY_KAFKA: dict[str, tuple[dict[str, Any], str]] = {
         "recovery.strategy = fixed-delay: is of Flink: nothing in Kafka Streams starts an instance again",
     ),
     "refused heartbeats": ({"detector": {"failed_calls": 2}}, "a group removes a member after session.timeout.ms"),
-    "broken connections": ({"detector": {"connection": "0 s"}}, "detector.connection = 0.0: is not of Kafka Streams"),
+    "broken connections": ({"detector": {"connection": "0 s"}}, "detector.connection = 0 s: is not of Kafka Streams"),
     "lost heartbeats": ({"detector": {"loss": 0.1}}, "detector.loss = 0.1: is not simulated with Kafka Streams"),
     "a time-out below the interval": (
         {"detector": {"timeout": "1 s"}},
@@ -730,3 +735,11 @@ def test_changelogs_need_the_method_and_no_moves() -> None:
     moves = {"m": {"kind": "migrate", "at": "1 s", "operator": "sum", "key_group": 0, "host": "app-0"}}
     moved = scenario_from(raw | {"fault_tolerance": {"method": "changelog", "store": "remote"}, "events": moves})
     assert {fault.path for fault in not_simulated(moved)} == {"events.m.kind"}
+
+
+@pytest.mark.parametrize("name", ["flink", "spark", "kafka-streams", "storm"])
+def test_a_key_of_another_method_is_to_be_removed_and_not_the_engines_own(name: str) -> None:
+    engine = Engine.model_validate({"name": name})
+    own = next(one.value for one in engine.defaults if one.path == "fault_tolerance.method")
+    assert engine.hint(str(own), "write it") == "write it"
+    assert engine.hint("upstream-backup", "write it") == f"remove it: upstream-backup is no method of {engine.short}"
