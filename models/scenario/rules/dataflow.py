@@ -262,6 +262,8 @@ def _of_cycles(scenario: Scenario) -> Iterator[InputFault]:
     """
     if layout.has_order(scenario):
         return
+    by_flink = scenario.engine is not None and scenario.engine.name == "flink"
+    hint = "an aligned checkpoint of Flink would wait for its own barrier in an iteration" if by_flink else ""
     names = list(scenario.operators)
     place = {name: index for index, name in enumerate(names)}
     # Numbers instead of names: networkx goes through sets, whose order must not depend on how text is hashed.
@@ -270,7 +272,7 @@ def _of_cycles(scenario: Scenario) -> Iterator[InputFault]:
     for tangle in sorted(one for one in tangles if len(one) > 1 or graph.has_edge(one[0], one[0])):
         cycles = list(islice(nx.simple_cycles(graph.subgraph(tangle).copy()), _MOST_CYCLES + 1))
         for cycle in sorted(_from_least(cycle) for cycle in cycles[:_MOST_CYCLES]):
-            yield _on_cycle(names[cycle[0]], [names[index] for index in (*cycle, cycle[0])])
+            yield _on_cycle(names[cycle[0]], [names[index] for index in (*cycle, cycle[0])], hint)
         if len(cycles) > _MOST_CYCLES:
             rule = f"is one of {len(tangle)} operators with more than {_MOST_CYCLES} cycles"
             yield InputFault(_at(names[tangle[0]], "inputs"), NO_VALUE, rule)
@@ -282,8 +284,8 @@ def _from_least(cycle: list[int]) -> list[int]:
     return cycle[begin:] + cycle[:begin]
 
 
-def _on_cycle(name: str, path: list[str]) -> InputFault:
+def _on_cycle(name: str, path: list[str], hint: str) -> InputFault:
     """Return the fault of a cycle; a long one is shortened in the middle."""
     if len(path) > _MOST_STEPS + 3:
         path = [*path[:_MOST_STEPS], f"{len(path) - _MOST_STEPS - 2} more", *path[-2:]]
-    return InputFault(_at(name, "inputs"), NO_VALUE, "is on a cycle: " + " -> ".join(path))
+    return InputFault(_at(name, "inputs"), NO_VALUE, "is on a cycle: " + " -> ".join(path), hint)

@@ -262,6 +262,14 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"events": {"kill": {"kind": "host-failure", "host": "tm-1", "at": {"distribution": "exponential"}}}},
         "events.kill.at = {'distribution': 'exponential'}: must be one time, not a distribution (what is drawn comes",
     ),
+    "a cycle": (
+        {
+            "operators": JOB["operators"]
+            | {"sum": JOB["operators"]["sum"] | {"inputs": {"in": "key", "more": "key"}}}
+            | {"more": {"kind": "map", "inputs": {"sum": "shuffle"}, "service": JOB["operators"]["sum"]["service"]}}
+        },
+        "is on a cycle: sum -> more -> sum (an aligned checkpoint of Flink would wait for its own barrier",
+    ),
     "a move of a key group": (
         {"events": {"m": {"kind": "migrate", "at": "1 s", "operator": "sum", "key_group": 0, "host": "tm-0"}}},
         "events.m.kind = migrate: is not simulated with Apache Flink 2.3",
