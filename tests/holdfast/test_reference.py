@@ -17,7 +17,6 @@ from models.scenario.file_keys import fields_of
 from scenarios.files.parquet import units_of
 from scenarios.runs.store import DERIVED, OF_HISTOGRAMS, RAW, STORED, write_run
 
-
 PAGES = reference.pages()
 """All pages, made once."""
 
