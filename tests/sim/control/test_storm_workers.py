@@ -325,7 +325,7 @@ def with_workers(seed: int) -> dict[str, Any]:
     return raw
 
 
-@pytest.mark.parametrize("seeds", parts(8, 16))
+@pytest.mark.parametrize("seeds", parts(8, 40))
 def test_both_planes_give_equal_rows(seeds: range) -> None:
     seen: Counter[str] = Counter()
     for seed in seeds:

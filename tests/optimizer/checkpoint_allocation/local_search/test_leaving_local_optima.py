@@ -90,8 +90,8 @@ def test_some_local_optima_are_left(seeds):
         before = state.cost()
         iterated_local_search(EjectionChains(state, 10_000, 0.0), 30, budget=Budget(), target=0.0)
         better += state.cost() < before
-    assert len(states) > len(seeds) / 2
-    assert better >= len(seeds) / 6
+    assert len(states) > 6
+    assert better >= 2
 
 
 @pytest.mark.parametrize("search", [iterated_local_search, forced_moves])

@@ -47,7 +47,7 @@ def differs(seed: int, seen: Counter[str] | None = None) -> list[str]:
     return differences(alone, both) + ["told"] * (told != told_too)
 
 
-@pytest.mark.parametrize("seeds", parts(6, 12))
+@pytest.mark.parametrize("seeds", parts(6, 24))
 def test_rows_do_not_depend_on_turns_while_control_acts(seeds: range) -> None:
     seen = Counter[str]()
     for seed in seeds:

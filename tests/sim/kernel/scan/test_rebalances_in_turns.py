@@ -91,7 +91,7 @@ def differs(seed: int, seen: Counter[str] | None = None) -> list[str]:
     return differences(alone, both)
 
 
-@pytest.mark.parametrize("seeds", parts(12, 24))
+@pytest.mark.parametrize("seeds", parts(12, 48))
 def test_the_event_loop_has_a_run_around_rebalances(seeds: range) -> None:
     seen = Counter[str]()
     for seed in seeds:
