@@ -19,6 +19,14 @@ def sample(few: int, many: int, also: Iterable[int] = ()) -> list[object]:
     return [*quick, *(pytest.param(seed, marks=pytest.mark.slow) for seed in rest)]
 
 
+def parts(few: int, many: int) -> list[object]:
+    """The seeds 0 to `many` in two ranges: those below `few` for the test command, the rest for the slow campaign."""
+    return [
+        pytest.param(range(few), id=f"below {few}"),
+        pytest.param(range(few, many), id=f"below {many}", marks=pytest.mark.slow),
+    ]
+
+
 def fresh() -> int:
     """Return a seed that no campaign has tried yet, or the one that SEED asks for."""
     asked = os.environ.get(SEED)

@@ -2,19 +2,16 @@
 
 Lines shown below a command are compared with what it prints. Commands and examples run within this process, with the
 runs of sweeps: a process for each would begin by importing everything again, and those with Spark would start a Java
-machine. Only the
-first command of the README has a process of its own; `test_cli`, `test_packaging` and `test_sweep` test the rest.
+machine. What processes of their own add is tested by `test_cli`, `test_packaging`, `test_sweep` and
+`test_spark_session`.
 """
 
 from __future__ import annotations
 
 import doctest
 import importlib
-import os
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,7 +27,6 @@ _FILE = re.compile(r"(Save this as|Append this to) `([\w.-]+)`.*:$")
 """The line before a block that the reader puts into a file."""
 _LINK = re.compile(r"\]\(([^)#:]*)(?:#([^)]+))?\)")
 _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
-_HOLDFAST = Path(sys.executable).parent / "holdfast"
 _ELSEWHERE = {".venv/bin/holdfast reproduce --quick --workers 2": "tests/scenarios/studies/reproduce/test_reproduce.py"}
 """Commands that take long, and where they are executed and looked at closely."""
 
@@ -95,11 +91,6 @@ def _exit_code(words: list[str]) -> object:
     with pytest.raises(SystemExit) as left:
         cli.main(words)
     return left.value.code
-
-
-def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONSAFEPATH": "1"}
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, check=False)
 
 
 @pytest.mark.parametrize("document", _with("console"))
@@ -179,7 +170,9 @@ def test_docstrings_with_examples_are_true(spark: bool, inside: Path) -> None:
 
 
 @pytest.mark.spark
-def test_the_first_command_of_the_readme_ends_with_a_report(folder: Path, tmp_path: Path) -> None:
+def test_the_first_command_of_the_readme_ends_with_a_report(
+    inside: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     recipe = re.search(r"^study:.*\n\t\$\(BIN\)/holdfast (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert recipe
     words = [str(tmp_path / "out") if word == "study" and k else word for k, word in enumerate(recipe[1].split())]
@@ -189,8 +182,8 @@ def test_the_first_command_of_the_readme_ends_with_a_report(folder: Path, tmp_pa
         "elasticity.high": "0.09", "elasticity.low": "0.01",
     }  # fmt: skip
     changes = [word for path, value in less.items() for word in ("--set", f"{path}={value}")]
-    done = _run([str(_HOLDFAST), *words, *changes], folder)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "exact, cpal (second) beside even, direct (first), run by run" in done.stdout
-    assert "0 lost, 0 duplicated" in " ".join(done.stdout.split())
+    code, said = _exit_code([*words, *changes]), capsys.readouterr()
+    assert code == 0, said.out + said.err
+    assert "exact, cpal (second) beside even, direct (first), run by run" in said.out
+    assert "0 lost, 0 duplicated" in " ".join(said.out.split())
     assert (tmp_path / "out" / "report.html").is_file()

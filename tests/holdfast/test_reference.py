@@ -17,15 +17,18 @@ from models.scenario.file_keys import fields_of
 from scenarios.files.parquet import units_of
 from scenarios.runs.store import DERIVED, OF_HISTOGRAMS, RAW, STORED, write_run
 
+PAGES = reference.pages()
+"""All pages, made once."""
 
-@pytest.mark.parametrize("name", reference.pages())
+
+@pytest.mark.parametrize("name", PAGES)
 def test_a_page_is_up_to_date(name: str) -> None:
     written = (reference.FOLDER / name).read_text(encoding="utf-8")
-    assert written == reference.pages()[name], "run: python -m holdfast.reference"
+    assert written == PAGES[name], "run: python -m holdfast.reference"
 
 
 def test_every_key_and_every_record_is_on_its_page() -> None:
-    pages = reference.pages()
+    pages = PAGES
     assert {path.name for path in reference.FOLDER.iterdir()} == set(pages) | reference.WRITTEN_BY_HAND
     for kind in KINDS:
         assert all(f"| `{key}` |" in pages[f"{kind}.md"] for key in fields_of(described(kind))), kind
@@ -80,7 +83,7 @@ def test_the_page_of_records_says_what_raw_adds_and_speaks_of_names() -> None:
 
 
 def test_every_row_of_a_table_has_a_meaning() -> None:
-    for name, text in reference.pages().items():
+    for name, text in PAGES.items():
         rows = [line for line in text.splitlines() if line.startswith("| `")]
         assert rows or name == "api.md"  # which has sections
         assert [line for line in rows if line.endswith("|  |")] == [], name

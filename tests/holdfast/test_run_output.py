@@ -22,7 +22,9 @@ FEWER = {
     "elastic-sentiment": ("duration=8 s", "warmup=1 s", "workload.messages.rate=300 /s"),
     "flink-recovery": ("duration=80 s", "events.kill.at=30 s"),
     "rebalance-chain-50": ("duration=100 s", "warmup=5 s", "events.move.at=10 s"),
+    "nexmark-q5": ("duration=40 s", "events.kill.at=12 s"),
     "spark-recovery": ("duration=40 s", "events.kill.at=12 s"),
+    "storm-recovery": ("duration=2 min", "events.kill.at=12 s"),
     "user-rebalance": (
         "duration=60 s",
         "events.move.at=10 s",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from seeds import parts
 
 from lab.adjusting import AIMS, LAST, MESSAGES, OTHERS, Adjusting, campaign, with_tasks_that_stay
 from lab.broken_adjustments import HARMLESS, MUTANTS
@@ -14,13 +15,14 @@ LITERAL = (("last", "literal"), ("new", "literal"))
 SEED = 32  # a schedule without a crash, in which as printed something is lost
 
 
-def test_nothing_is_lost_while_operators_are_adjusted() -> None:
-    met = campaign(range(80))
+@pytest.mark.parametrize("seeds", parts(40, 80))
+def test_nothing_is_lost_while_operators_are_adjusted(seeds: range) -> None:
+    met = campaign(seeds)
     assert not met["lost"]
-    assert met["adjustments"] > 80
-    assert met["adjustments that were undone"] > 8
-    assert met["adjustments that were finished after a crash"] > 2
-    assert [what for what in MESSAGES if met[what] < 24] == [], met
+    assert met["adjustments"] >= len(seeds)
+    assert met["adjustments that were undone"] > 4
+    assert met["adjustments that were finished after a crash"] > 0
+    assert [what for what in MESSAGES if met[what] < 12] == [], met
 
 
 MEETS = {

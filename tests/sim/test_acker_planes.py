@@ -385,8 +385,14 @@ FAULTS = (
 )
 
 
-SHOWN_BY = {acks_survive_their_sender: 81, a_crash_forgets_roots_that_failed: 84}
-"""The first seeds that show these faults: far behind the others."""
+SHOWN_BY = {
+    acks_survive_their_sender: 81,
+    a_crash_forgets_roots_that_failed: 84,
+    acks_of_the_first_task: 5,
+    acks_take_no_time: 6,
+    a_commit_sends_all_acks: 8,
+}
+"""The first seeds that show these faults."""
 
 
 def broken(seed: int) -> bool:

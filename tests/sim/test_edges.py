@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -56,7 +58,13 @@ def clean(raw: dict[str, Any]) -> None:
     run = drain(raw)
     assert run.drained
     assert not state_losses(run)
-    assert applied(run.plane) == applied(drain(without_crashes(raw)).plane)
+    assert applied(run.plane) == _calmly(json.dumps(without_crashes(raw)))
+
+
+@cache
+def _calmly(text: str) -> Any:
+    """What a job without crashes has applied."""
+    return applied(drain(json.loads(text)).plane)
 
 
 @pytest.mark.parametrize("crashes", [(), (("5 s", "h-1", None),)])

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from seeds import parts
 from small_jobs import NS, build, idle, plain_plane_of, random_joins, random_windows, scenario, simulate
 from summaries import document_of as summarise
 from test_planes import on_both
@@ -159,8 +160,9 @@ def is_complete(seed: int, patch: pytest.MonkeyPatch, make: Callable[..., dict[s
     return True
 
 
-def test_every_window_emits_once_what_follows_from_the_sources(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert sum(is_complete(seed, monkeypatch) for seed in range(12)) > 9
+@pytest.mark.parametrize("seeds", parts(6, 12))
+def test_every_window_emits_once_what_follows_from_the_sources(seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sum(is_complete(seed, monkeypatch) for seed in seeds) > 0.75 * len(seeds)
 
 
 @pytest.mark.slow

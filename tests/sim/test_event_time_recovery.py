@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from seeds import sample
+from seeds import parts, sample
 from sharing_jobs import share_cores
 from small_jobs import (
     NS,
@@ -164,10 +164,11 @@ def check_timers(seed: int, guarantee: str, patch: pytest.MonkeyPatch) -> bool:
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)
+@pytest.mark.parametrize("seeds", [range(4, 6), pytest.param(range(6, 10), marks=pytest.mark.slow)])
 def test_what_a_timer_emits_is_counted_like_the_tuples_of_a_source(
-    guarantee: str, monkeypatch: pytest.MonkeyPatch
+    guarantee: str, seeds: range, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert sum(check_timers(seed, guarantee, monkeypatch) for seed in range(4, 7)) > 1
+    assert sum(check_timers(seed, guarantee, monkeypatch) for seed in seeds) >= len(seeds) / 2
 
 
 @pytest.mark.slow
@@ -225,10 +226,11 @@ def check_windows(seed: int, guarantee: str, patch: pytest.MonkeyPatch) -> bool:
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)
+@pytest.mark.parametrize("seeds", parts(2, 6))
 def test_what_windows_and_joins_emit_is_that_of_the_run_without_crashes(
-    guarantee: str, monkeypatch: pytest.MonkeyPatch
+    guarantee: str, seeds: range, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert sum(check_windows(seed, guarantee, monkeypatch) for seed in range(3)) > 1
+    assert sum(check_windows(seed, guarantee, monkeypatch) for seed in seeds) >= len(seeds) / 2
 
 
 def pools(draw: Random, **fixed: Any) -> dict[str, Any]:

@@ -188,10 +188,11 @@ BROKEN = (
     _all_in_one,
     _outputs_in_literal_checkpoints,
 )
+SHOWN_BY = {_acks_outlive_their_receiver: 109, _in_another_order: 8}
+"""The first seeds that show these faults: an ack of an old incarnation seldom makes a difference."""
 
 
 @pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.__name__.strip("_"))
 def test_a_broken_plane_is_noticed(broken: Callable[[Patch], None], monkeypatch: Patch) -> None:
     broken(monkeypatch)
-    # Seed 109 is the first in which an ack of an old incarnation makes a difference.
-    assert any(on_both(seed) for seed in (*range(60), 109))
+    assert any(on_both(seed) for seed in (SHOWN_BY.get(broken, 0), *range(60)))

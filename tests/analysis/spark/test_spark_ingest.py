@@ -591,13 +591,11 @@ def test_a_gzip_file_that_breaks_off_or_is_broken_is_named_with_the_cause(spark:
         assert (fault.value, fault.rule) == (str(tmp_path / name), f"cannot be read: {cause}")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("HOLDFAST_DATA" not in os.environ, reason="HOLDFAST_DATA does not name the data folder")
 @pytest.mark.parametrize(
     "name",
-    [
-        *(pytest.param(f"flights_{of}.parquet", marks=pytest.mark.slow) for of in ("nyc_2017", "abq_2008_2017")),
-        "flights_us_sample_1987_2008.csv.gz",
-    ],
+    ["flights_nyc_2017.parquet", "flights_abq_2008_2017.parquet", "flights_us_sample_1987_2008.csv.gz"],
 )
 def test_large_files_equal_pandas(spark: Any, name: str) -> None:
     path = Path(os.environ["HOLDFAST_DATA"]) / "airline" / name

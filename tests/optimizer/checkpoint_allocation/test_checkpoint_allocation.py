@@ -217,7 +217,7 @@ def test_limited_moves_take_the_moves_that_save_most():
 def test_equality_of_costs_and_tight_capacities_at_the_edge_of_solver_tolerance():
     """Loads that differ by 1e-8: a tolerance of 1e-6 in a solver must not decide what fits."""
     random = np.random.default_rng(3)
-    for _ in range(20):
+    for _ in range(10):
         load = 1 + random.integers(0, 10, 7) * 1e-8
         target = random.integers(0, 2, 7)
         capacity = np.array([load[target == n].sum() for n in range(2)])
@@ -320,7 +320,7 @@ def test_the_same_seed_gives_the_same_plan_for_any_number_of_workers():
         cost=random.normal(size=(40, 8)), load=load, capacity=np.full(8, 1.2 * load.sum() / 8)
     )
     for method in METHODS:
-        plans = [solve(problem, method=method, seed=3, workers=w) for w in (1, 1, 2, 8)]
+        plans = [solve(problem, method=method, seed=3, workers=w) for w in (1, 2, 8)]
         assert len({(p.status, p.objective, p.bound, p.note, p.assignment.tobytes()) for p in plans}) == 1
 
 
@@ -395,7 +395,7 @@ def test_digits_that_a_scale_would_lose_are_kept():
     assert (plan.status, plan.assignment.tolist(), plan.bound) == (Status.OPTIMAL, [1], 1.5 * unit)
 
 
-@pytest.mark.parametrize("seed", sample(2, 6))
+@pytest.mark.parametrize("seed", sample(1, 6))
 def test_costs_that_cancel_make_no_proof(seed):
     """Of two checkpoints at 1e15 and -1e15 the rounding is more than all others cost."""
     draw = np.random.default_rng(seed)

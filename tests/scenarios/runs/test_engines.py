@@ -17,7 +17,7 @@ from sim.engine import simulate
 ONCE = ["replications=1"]
 MOVED = ["duration=60 s", "warmup=5 s", "events.move.at=10 s", *ONCE]
 SHORT = {
-    "backlog": ONCE,
+    "backlog": ["duration=60 s", *ONCE],
     "backpressure": ["duration=50 s", *ONCE],
     "best-rebalance": MOVED,
     "bin-migration": ["duration=11 s", "workload.events.rate=300 /s", *ONCE],
@@ -25,7 +25,7 @@ SHORT = {
     "elastic-line": ["duration=30 s", "warmup=5 s", "events.crash.at=20 s", "workload.events.rate=200 /s", *ONCE],
     "elastic-sentiment": ["duration=8 s", "warmup=1 s", "workload.messages.rate=300 /s", *ONCE],
     "elastic-word-count": ["duration=30 s", "events.crash.at=20 s", "workload.sentences.rate=200 /s", *ONCE],
-    "elasticity": ["duration=60 s", *ONCE],
+    "elasticity": ["duration=30 s", *ONCE],
     "flink-recovery": ["duration=80 s", "events.kill.at=30 s", "workload.clicks.rate=50 /s", *ONCE],
     "flink-rescale": ["duration=80 s", "events.more.at=30 s", "workload.clicks.rate=50 /s", *ONCE],
     "migration": ["workload.orders.rate=200 /s", *ONCE],
@@ -63,9 +63,9 @@ SHORT = {
     "spark-recovery": ["duration=40 s", "events.kill.at=12 s", "workload.clicks.rate=50 /s", *ONCE],
     "storm-recovery": ["duration=70 s", "events.kill.at=12 s", "workload.clicks.rate=50 /s", *ONCE],
     "tiny-sweep": ONCE,
-    "user-rebalance": [*MOVED, "duration=30 s", "workload.views.rate=200 /s", "workload.clicks.rate=50 /s"],
+    "user-rebalance": [*MOVED, "duration=30 s", "workload.views.rate=80 /s", "workload.clicks.rate=20 /s"],
     "windowed-join": ["duration=30 s", *ONCE],
-    "word-count": ["duration=20 s", "warmup=1 s", "events={}", *ONCE],
+    "word-count": ["duration=8 s", "warmup=1 s", "events={}", *ONCE],
 }
 
 

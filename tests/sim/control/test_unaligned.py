@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from scripts import unchecked
+from seeds import parts
 from small_jobs import Run, drain, with_buffers
 from test_barriers import checkpoints, full_job, job, run, with_barriers
 from test_cluster_view import MS, column, dies
@@ -186,8 +187,9 @@ def holds(seed: int) -> bool:
     return check_job(raw, "exactly-once", tuple(draw.randint(1, 90) * NS // 10 for _ in range(2)))
 
 
-def test_exactly_once_holds_whatever_crashes() -> None:
-    assert sum(map(holds, range(10))) >= 8
+@pytest.mark.parametrize("seeds", parts(5, 10))
+def test_exactly_once_holds_whatever_crashes(seeds: range) -> None:
+    assert sum(map(holds, seeds)) >= 0.8 * len(seeds)
 
 
 @pytest.mark.slow
@@ -338,5 +340,5 @@ def test_the_guarantee_catches_a_wrong_rule(
 ) -> None:
     mutant(monkeypatch)
     with pytest.raises(AssertionError):
-        for seed in range(80):
+        for seed in (8, *range(80)):  # in this one most of them are wrong
             holds(seed)

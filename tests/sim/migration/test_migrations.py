@@ -43,7 +43,7 @@ def campaign(protocol: str, seed: int, plane: PlaneFactory, count: int) -> list[
 
 
 @every_protocol
-@pytest.mark.parametrize("seed", sample(2, 5))
+@pytest.mark.parametrize("seed", sample(1, 5))
 def test_planes_agree_and_nothing_is_lost(protocol: str, seed: int) -> None:
     one, other = (campaign(protocol, seed, plane, 2) for plane in (PlainPlane, CompiledPlane))
     for plain, compiled in zip(one, other, strict=True):

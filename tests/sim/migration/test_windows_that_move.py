@@ -95,13 +95,13 @@ def script_differs(seed: int) -> list[str]:
 
 
 def test_both_planes_give_equal_rows_under_actions_beside_windows() -> None:
-    for seed in (*range(14), 1477):  # the last adopts an instance that is over, which holds no event time back
+    for seed in (*range(8), 1477):  # the last adopts an instance that is over, which holds no event time back
         assert script_differs(seed) == [], seed
 
 
 @pytest.mark.slow
 def test_both_planes_give_equal_rows_under_many_actions_beside_windows() -> None:
-    for seed in (*range(14, 40), *range(1000, 1600)):
+    for seed in (*range(8, 40), *range(1000, 1600)):
         assert script_differs(seed) == [], seed
 
 

@@ -14,7 +14,7 @@ import pytest
 from decided import said as decided
 from elastic_jobs import elastic_job
 from moving_jobs import MS, Crash, crashes, run
-from seeds import sample
+from seeds import parts, sample
 from small_jobs import scenario, simulate
 from test_planes import differences
 from uneven_clock import UnevenClock
@@ -153,9 +153,10 @@ def test_an_overloaded_host_gives_key_groups_to_others_until_it_is_not() -> None
     assert not made.tables["ledger"]["lost"].any()
 
 
-def test_a_group_rests_after_its_move() -> None:
+@pytest.mark.parametrize("seeds", parts(6, 12))
+def test_a_group_rests_after_its_move(seeds: range) -> None:
     again = 0
-    for seed in range(12):
+    for seed in seeds:
         seen: dict[tuple[int, int], int] = {}
         made = run(elastic_job(seed, rest="1 s", high=0.3, low=0.05), PlainPlane, assists=False).records
         for row in rows(made, "migrations"):
@@ -164,7 +165,7 @@ def test_a_group_rests_after_its_move() -> None:
                 again += group in seen
                 assert requested - seen.get(group, -S) >= S
                 seen[group] = requested
-    assert again >= 5
+    assert again >= 2
 
 
 def test_no_decision_is_taken_before_its_time() -> None:

@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from seeds import sample
+from seeds import parts, sample
 
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.budget import Budget
@@ -82,15 +82,16 @@ def test_what_is_found_keeps_the_constraints_costs_no_more_and_is_the_same_again
     assert state.at.tolist() == found.tolist()
 
 
-def test_some_local_optima_are_left():
+@pytest.mark.parametrize("seeds", parts(12, 36))
+def test_some_local_optima_are_left(seeds):
     better = 0
-    states = [state for seed in range(24) if (state := improved(drawn(seed))) is not None]
+    states = [state for seed in seeds if (state := improved(drawn(seed))) is not None]
     for state in states:
         before = state.cost()
         iterated_local_search(EjectionChains(state, 10_000, 0.0), 30, budget=Budget(), target=0.0)
         better += state.cost() < before
-    assert len(states) > 12
-    assert better >= 4
+    assert len(states) > 6
+    assert better >= 2
 
 
 @pytest.mark.parametrize("search", [iterated_local_search, forced_moves])

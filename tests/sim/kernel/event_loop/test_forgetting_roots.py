@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from scripts import ACKS, run_script, unchecked
+from seeds import parts
 from test_acker_planes import job
 from test_forgetting import Forgetting, Keeping, ran
 from test_planes import differences
@@ -34,15 +35,16 @@ def compared(made: Scenario) -> tuple[list[str], int, RunRecords]:
     return differences(kept, rows), forgotten, rows
 
 
-def test_no_row_changes_in_random_jobs_with_crashes() -> None:
+@pytest.mark.parametrize("seeds", parts(20, 40))
+def test_no_row_changes_in_random_jobs_with_crashes(seeds: range) -> None:
     total = duplicated = 0
-    for seed in range(40):
+    for seed in seeds:
         found, forgotten, rows = compared(unchecked(busy(seed)))
         assert found == [], seed
         total += forgotten
         duplicated += int(rows.tables["ledger"]["duplicated"].sum())
-    assert total > 2000
-    assert duplicated > 1000
+    assert total > 1000
+    assert duplicated > 500
 
 
 def under_a_script(seed: int) -> tuple[list[str], int]:
@@ -60,10 +62,11 @@ def under_a_script(seed: int) -> tuple[list[str], int]:
     return found, int(planes[0].state.partitions["base"].sum())
 
 
-def test_no_row_changes_where_tasks_are_killed_and_tuples_captured() -> None:
-    found = [under_a_script(seed) for seed in range(40)]
-    assert [seed for seed, (differences, _) in enumerate(found) if differences] == []
-    assert sum(forgotten for _, forgotten in found) > 1000
+@pytest.mark.parametrize("seeds", parts(20, 40))
+def test_no_row_changes_where_tasks_are_killed_and_tuples_captured(seeds: range) -> None:
+    found = {seed: under_a_script(seed) for seed in seeds}
+    assert [seed for seed, (differences, _) in found.items() if differences] == []
+    assert sum(forgotten for _, forgotten in found.values()) > 500
 
 
 @pytest.mark.slow

@@ -297,7 +297,7 @@ FAULTS = [
 ]
 
 
-SHOWN_BY = {what_is_under_way_is_heard: 28, a_new_speaker_is_heard_too_early: 25}
+SHOWN_BY = {what_is_under_way_is_heard: 28, a_new_speaker_is_heard_too_early: 25, a_partition_that_differs_follows: 3}
 """The first seeds that show these faults: far behind the others."""
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from scan_jobs import checkpointed_job, scan_job
 from scripts import unchecked
+from seeds import parts
 from test_hand_over import PLANES, before_all_has_caught_up, cut, single
 from test_planes import differences, noticed
 
@@ -90,12 +91,13 @@ def differs(seed: int, seen: Counter[str] | None = None) -> list[str]:
     return differences(alone, both)
 
 
-def test_the_event_loop_has_a_run_around_rebalances() -> None:
+@pytest.mark.parametrize("seeds", parts(12, 48))
+def test_the_event_loop_has_a_run_around_rebalances(seeds: range) -> None:
     seen = Counter[str]()
-    for seed in range(24):
+    for seed in seeds:
         assert differs(seed, seen) == [], seed
-    assert seen["given back"] > 3
-    assert seen["most in the scan"] > 5
+    assert seen["given back"] > 1
+    assert seen["most in the scan"] > 2
 
 
 @pytest.mark.slow
