@@ -17,6 +17,7 @@ from scenarios.studies.reproduce.tasks import TaskRunner, check_directory
 _STUDIES = {  # module with `findings`, or with `results` and `findings_of` where there is more to show
     "checkpoint-assisted": "scenarios.studies.reproduce.checkpoint_assisted",
     "elastic-upstream-backup": "scenarios.studies.reproduce.elastic_upstream_backup",
+    "live-migration": "scenarios.studies.reproduce.live_migration",
     "rapid-elasticity": "scenarios.studies.reproduce.rapid_elasticity",
     "selective-replication": "scenarios.studies.reproduce.selective_replication",
 }

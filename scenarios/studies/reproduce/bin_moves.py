@@ -1,0 +1,238 @@
+"""The migration under test of "Megaphone" (Hoffmann et al., 2019): a quarter of the state moves away and back.
+
+16 workers on 4 machines, one process of 4 on each. The first half of the bins of every second worker goes to the
+workers between them, which are on other machines, and then back; the way back is what counts. It begins with uneven
+load: 1.5 shares at even workers, 0.5 at odd ones. The way there has no load, since nothing of it is looked at.
+
+Costs: a worker is one thread that serves records and writes and reads states; machines have a link for each direction,
+first in, first out. Sources and what routes records take no time. A simulated record stands for `resolution` real ones:
+the rate is divided by it, and the service time multiplied. `docs/explanation/claims.md` has its error.
+
+The closed forms are those of `docs/explanation/claims.md`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from analysis.runs.reconfigurations import reconfigurations
+from models.records.tables import RunRecords
+from models.scenario.inputs import RunInputs
+from models.scenario.reading import scenario_from
+from models.scenario.scenario import Scenario
+from scenarios.planning.reconfiguration import optimised_steps
+from sim.engine import prepare, simulate
+
+WORKERS, MACHINES = 16, 4
+_PAIRS = WORKERS // 2
+_SERVICE_S = 0.5e-6  # of a record
+_LINK = 1.25e9  # B/s of a machine, in each direction
+_STEADY_S = 1.0  # of load before the bins go back
+_SOURCES, _KEYS = 4, 1_000_000
+_RECORDS = 300_000  # that are simulated in a run; more, where a step would be short beside the service of one
+_STEP_SHARE = 200  # a step is at least so many times as long
+_RECORD_S, _STEP_S = 3e-6, 10e-3  # CPU time of a simulated record, and of a step
+
+Strategy = Literal["all-at-once", "fluid", "optimised"]
+
+
+@dataclass(frozen=True)
+class BinMove:
+    """One migration: how much state, by which strategy, beside which load; `bin_bytes` is the state of a bin.
+
+    `gap` is what follows a step: nothing, or draining of the queues. `speed`: at which states are written and read
+    [B/s]. `phi_s`: the latency, of all that is said of frontiers too.
+    """
+
+    strategy: Strategy
+    bin_bytes: float
+    bins: int = 4096
+    rate_per_s: float = 4e6
+    gap: Literal["none", "drain"] = "drain"
+    next: Literal["now", "lag"] = "now"
+    speed: float = 1e9
+    phi_s: float = 0.5e-3
+    resolution: int = 0  # 0: by the length of the run and of its steps
+
+    @property
+    def label(self) -> str:
+        """The beginning of the file's name."""
+        return f"bins-{self.strategy}-{self.bins}-{self.bin_bytes:.3g}-{self.rate_per_s:.3g}-{self.gap}-{self.next}"
+
+    @property
+    def cost_s(self) -> float:
+        """About how much CPU time it takes."""
+        return 0.3 + _RECORD_S * self.rate_per_s * self._loaded_s / self.stands_for + _STEP_S * self.steps
+
+    # -- closed forms
+
+    @property
+    def moved(self) -> int:
+        """The number of bins that move."""
+        return self.bins // 4
+
+    @property
+    def pairs(self) -> int:
+        """The number of disjoint pairs of workers between which they move."""
+        return min(_PAIRS, self.moved)
+
+    @property
+    def steps(self) -> int:
+        """The number of steps."""
+        return {"all-at-once": 1, "fluid": self.moved, "optimised": self.moved // self.pairs}[self.strategy]
+
+    def utilisation(self, shares: float) -> float:
+        """Return the load of a worker with so many shares."""
+        return self.rate_per_s / WORKERS * _SERVICE_S * shares
+
+    @property
+    def step_s(self) -> float:
+        """The length of a step of one bin from each sender, without the latency: closed form 1."""
+        senders = 1 if self.strategy == "fluid" else 2
+        return self.bin_bytes * (2 / self.speed + senders / _LINK)
+
+    @property
+    def whole_s(self) -> float:
+        """Latency and duration of all at once: closed form 2."""
+        return self.moved / self.pairs * self.bin_bytes * (2 / self.speed + 2 / _LINK) + 2 * self.phi_s
+
+    @property
+    def duration_s(self) -> float:
+        """The duration: closed forms 2 and 3, with the load of the busiest worker on average."""
+        if self.strategy == "all-at-once":
+            return self.whole_s
+        return self.steps * (self.step_s + 2 * self.phi_s) / (1 - self.utilisation(1.25))
+
+    @property
+    def longest_s(self) -> float:
+        """The longest latency: closed forms 2 and 4; steps drain, or follow each other by `lag`."""
+        if self.strategy == "all-at-once":
+            return self.whole_s
+        drained = self.step_s + 2 * self.phi_s
+        return drained if self.gap != "none" else drained / (1 - self.utilisation(1.5)) + self.step_s
+
+    @property
+    def extra_bytes(self) -> float:
+        """What a machine with two senders and two receivers holds beside its states in a step: closed form 6."""
+        assert self.strategy != "fluid"
+        return 4 * 2 * self.bin_bytes * self.moved / self.pairs / self.steps
+
+    # -- the run
+
+    @property
+    def _loaded_s(self) -> float:
+        """The time with load: before, during, and until queues are empty."""
+        busy = min(self.utilisation(1.5), 0.9)
+        messages_s = 8 * self.phi_s * self.steps  # of all that is said in a step, which no form has
+        return _STEADY_S + 1.2 * self.duration_s + messages_s + 1.5 * self.longest_s * busy / (1 - busy) + 0.5
+
+    @property
+    def stands_for(self) -> int:
+        """How many records one simulated record stands for."""
+        if self.resolution:
+            return self.resolution
+        wanted = math.ceil(self.rate_per_s * self._loaded_s / _RECORDS)
+        coarsest = (self.step_s + 2 * self.phi_s) / (_STEP_SHARE * _SERVICE_S)
+        return max(1, min(wanted, int(coarsest)))
+
+    @property
+    def _begin_s(self) -> float:
+        """When load begins: all bins are there."""
+        return 0.2 + 1.05 * self.whole_s
+
+    @property
+    def back_s(self) -> float:
+        """When the bins are asked to go back."""
+        return self._begin_s + _STEADY_S
+
+    def scenario(self) -> Scenario:
+        """Return the scenario."""
+        records = self.rate_per_s / self.stands_for
+        disk = f"{self.speed!r} B/s"
+        back: dict[str, Any] = {"strategy": self.strategy, "plan": "back", "next": self.next}
+        back |= {"gap": "drain"} if self.gap == "drain" else {}
+        return scenario_from(
+            {
+                "seed": 1,
+                "duration": f"{self._begin_s + self._loaded_s!r} s",
+                "workload": {
+                    "records": {
+                        "rate": {
+                            "steps": [
+                                {"at": "0 s", "rate": "0 /s"},
+                                {"at": f"{self._begin_s!r} s", "rate": f"{records!r} /s"},
+                            ]
+                        },
+                        "arrivals": "deterministic",
+                        "keys": {"distribution": "uniform", "count": _KEYS},
+                        "tuple": "8 B",
+                    }
+                },
+                "operators": {
+                    "records": {"kind": "source", "parallelism": _SOURCES},
+                    "bins": {
+                        "kind": "aggregate",
+                        "inputs": {"records": "key"},
+                        "parallelism": WORKERS,
+                        "key_groups": self.bins,
+                        "service": {"distribution": "deterministic", "value": f"{_SERVICE_S * self.stands_for!r} s"},
+                        "state": {"model": "fixed", "bytes": f"{self.bin_bytes!r} B"},
+                        "serialise": disk,
+                        "deserialise": disk,
+                    },
+                    "out": {"kind": "sink", "inputs": {"bins": "shuffle"}},
+                },
+                "hosts": {"load": {}, "machine": {"count": MACHINES, "network": f"{_LINK!r} B/s"}},
+                "network": {"latency": f"{self.phi_s!r} s", "sharing": "fifo"},
+                "placement": {
+                    "operators": {"records": "load", "out": "load"},
+                    "tasks": {f"bins-{k}": f"machine-{k * MACHINES // WORKERS}" for k in range(WORKERS)},
+                },
+                "fault_tolerance": {"method": "none"},
+                "recording": {"detail": "tuples", "memory": True},
+                "limits": {"memory": "8 GB"},
+                "events": {
+                    "there": {"at": "0.1 s", "kind": "reconfigure", "operator": "bins", "strategy": "all-at-once"},
+                    "back": {"at": f"{self.back_s!r} s", "kind": "reconfigure", "operator": "bins", **back},
+                },
+            }
+        )
+
+    def run(self) -> dict[str, Any]:
+        """Return what the way back took, and the longest latency before it [s, B]."""
+        found = simulate(*self._prepared())
+        back = reconfigurations([found])[1]
+        before = _latencies(found, self._begin_s + _STEADY_S / 4, self.back_s)
+        during = _latencies(found, back.begun_s, self.scenario().duration_s)
+        # A record of an idle job takes this long: the closed forms are about what comes on top.
+        least_s = float(before.min())
+        return {
+            "duration_s": back.duration_s,
+            "least_s": least_s,
+            "longest_s": float(during.max()) - least_s,
+            "extra_bytes": back.extra_bytes,
+            "steps": back.steps,
+            "before_s": float(before.max()) - least_s,
+            "growth": float(before[-before.size // 5 :].mean() / before[: before.size // 5].mean()),
+        }
+
+    def prepare(self, on_compile: Callable[[float], None]) -> None:
+        """Compile for this machine what runs need; `on_compile` gets the share that is done."""
+        prepare(*self._prepared(), on_compile)
+
+    def _prepared(self) -> tuple[Scenario, RunInputs]:
+        made = self.scenario()
+        return made, RunInputs(steps=optimised_steps(made, {}))
+
+
+def _latencies(one: RunRecords, from_s: float, until_s: float) -> np.ndarray:
+    """Return the latencies [s] of what was born between two instants."""
+    table = one.tables["deliveries"]
+    born = (table["created_ns"] >= from_s * 1e9) & (table["created_ns"] < until_s * 1e9)
+    found: np.ndarray = (table["delivered_ns"] - table["created_ns"])[born] / 1e9
+    return found

@@ -1,0 +1,248 @@
+"""The claims of "Megaphone" (Hoffmann et al., VLDB 2019), each beside what comes out here.
+
+The microbenchmark counts keys: `bin_moves` has the migration, its costs and the closed forms. Of the queries of
+NEXMark the state of each bin after 800 s is taken by formula (`docs/explanation/claims.md`), and moves once. What needs
+panes or a cost of bins without a migration is not tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from models import display
+from scenarios.studies.reproduce.bin_moves import BinMove, Strategy
+from scenarios.studies.reproduce.claims import Finding
+from scenarios.studies.reproduce.tasks import TaskRunner
+
+_KEY_BYTES = 8 * 1.049  # dense arrays that are padded
+_BINS, _KEYS = 4096, 4096e6
+_STEPPED: tuple[Strategy, ...] = ("fluid", "optimised")
+_FEWER_KEYS, _MORE_KEYS = (1024e6, _KEYS, 16384e6), (_KEYS, 8192e6, 16384e6)
+_LOADED = 16384e6  # keys of the experiment on load
+_RATES = (0.25e6, 1e6, 4e6, 8e6, 16e6)
+_TOO_MUCH = 32e6
+_NUMBERS_OF_BINS = {"fluid": (64, 256, 1024, 4096), "optimised": (64, 256, 1024, 4096, 16384)}
+_BINS_AND_KEYS = (128, 512, 2048)
+_KEYS_EACH = 4e6  # of a bin, where both grow
+
+_EVENTS, _AT_S = 250_000.0, 800.0  # events/s of NEXMark, and when bins move
+_MAP_SPEED, _TICK_S = 0.3e9, 1e-3  # hash maps of structs; the input ticks each millisecond
+_QUERIES = {  # records per event into the operator, and bytes of state in all
+    "q1": (0.92, 0.0),
+    "q3": (0.022, 1.87 * _EVENTS * _AT_S),
+    "q4": (0.98, 39.3 * _EVENTS * _AT_S),
+    "q7": (0.92, 16.0 * _AT_S / 10 * _BINS),
+    "q8": (0.12, 16 * 0.06 * _EVENTS * _AT_S),
+}
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What came out of one migration [s, B], beside its closed forms.
+
+    The longest latencies during and before it are those beyond `least_s`, that of an idle job. `growth`: how much
+    longer the mean latency was at the end of the time before it than at its begin.
+    """
+
+    move: BinMove
+    duration_s: float | None
+    least_s: float
+    longest_s: float
+    extra_bytes: float | None
+    steps: int
+    before_s: float
+    growth: float
+
+    def off(self, name: str) -> float:
+        """Return by which share a figure is off its closed form."""
+        value = getattr(self, name)
+        return float("inf") if value is None else abs(value / getattr(self.move, name) - 1)
+
+
+@dataclass(frozen=True)
+class Made:
+    """What came out of all migrations."""
+
+    moved: Mapping[BinMove, Moved]
+
+    def of(self, move: BinMove) -> Moved:
+        """Return what came out of a migration."""
+        return self.moved[move]
+
+    def longest(self, moves: Sequence[BinMove]) -> np.ndarray:
+        """Return the longest latency of each [s]."""
+        return np.array([self.of(move).longest_s for move in moves])
+
+    def lasting(self, moves: Sequence[BinMove]) -> np.ndarray:
+        """Return how long each took [s]; infinite for one that did not end."""
+        return np.array([self.of(move).duration_s or np.inf for move in moves])
+
+
+def counted(strategy: Strategy, keys: float = _KEYS, bins: int = _BINS, **changes: Any) -> BinMove:
+    """Return a migration of the benchmark that counts keys."""
+    return BinMove(strategy, _KEY_BYTES * keys / bins, bins, **changes)
+
+
+def query(name: str, strategy: Strategy) -> BinMove:
+    """Return the migration of a query of NEXMark, 800 s after its begin."""
+    share, size = _QUERIES[name]
+    return BinMove(strategy, size / _BINS, _BINS, share * _EVENTS, speed=_MAP_SPEED, phi_s=_TICK_S)
+
+
+def _lagging(move: BinMove) -> BinMove:
+    return replace(move, gap="none", next="lag")
+
+
+def _overload() -> BinMove:
+    """Return a short migration beside more records than workers can serve."""
+    return counted("all-at-once", 256e6, rate_per_s=_TOO_MUCH)
+
+
+def _experiments() -> Iterator[BinMove]:
+    for keys in _FEWER_KEYS:
+        yield counted("all-at-once", keys)
+    for strategy in _STEPPED:
+        yield from (counted(strategy, keys) for keys in _MORE_KEYS)
+        yield from (counted(strategy, bins=bins) for bins in _NUMBERS_OF_BINS[strategy])
+        yield from (counted(strategy, bins * _KEYS_EACH, bins) for bins in _BINS_AND_KEYS)
+    yield from (counted("all-at-once", bins=bins) for bins in (64, 16384))
+    yield counted("all-at-once", 8192e6)
+    yield from (_lagging(counted(strategy, keys)) for strategy in _STEPPED for keys in _MORE_KEYS)
+    yield from (counted("optimised", _LOADED, rate_per_s=rate) for rate in _RATES)
+    yield _overload()
+    for name in _QUERIES:
+        yield from (query(name, strategy) for strategy in ("all-at-once", "optimised"))
+
+
+def findings(runner: TaskRunner, *, quick: bool) -> Mapping[str, Finding]:
+    """Return claim -> verdict; there is nothing that could be left out, so that `quick` changes nothing."""
+    asked = [*dict.fromkeys(_experiments())]
+    made = runner.make("moving bins", asked, asked[0].prepare)
+    return findings_of({move: Moved(move, **one) for move, one in zip(asked, made, strict=True)})
+
+
+def findings_of(made: Mapping[BinMove, Moved]) -> Mapping[str, Finding]:
+    """Return claim -> verdict of migrations that were made."""
+    found = Made(made)
+    parts = (_of_size, _of_strategies, _of_bins, _of_keys, _of_load, _of_memory, _of_queries)
+    return {claim: one for part in parts for claim, one in part(found)}
+
+
+def _of_size(found: Made) -> Iterator[tuple[str, Finding]]:
+    moves = [counted("all-at-once", keys) for keys in _FEWER_KEYS]
+    slope, off = _slope(_FEWER_KEYS, found.longest(moves)), max(found.of(move).off("longest_s") for move in moves)
+    said = f"slope {slope:.3f}; form within {display.share(off)}"
+    yield "all-at-once-linear", Finding(said, abs(slope - 1) <= 0.03 and off <= 0.03, value=slope)
+    eight = found.of(counted("all-at-once")).longest_s
+    yield "eight-gb", Finding(display.duration(eight), 1 <= eight <= 10, value=eight)
+
+
+def _of_strategies(found: Made) -> Iterator[tuple[str, Finding]]:
+    whole = found.of(counted("all-at-once"))
+    many = [counted(name, bins=bins) for name in _STEPPED for bins in _NUMBERS_OF_BINS[name] if bins >= 1024]
+    ratio = whole.longest_s / float(found.longest(many).max())
+    formed = [counted("fluid"), counted("optimised"), _lagging(counted("optimised"))]
+    off = max(found.of(move).off("longest_s") for move in formed)
+    said = f"{ratio:.0f} x or more; form within {display.share(off)}"
+    yield "orders", Finding(said, ratio >= 10 and off <= 0.05, value=ratio)
+    longer = float(found.lasting([counted("optimised")])[0]) / float(found.lasting([whole.move])[0])
+    yield "batched-duration", Finding(f"{longer:.2f} x, with a gap until queues are empty", longer <= 1.4, value=longer)
+    drained = counted("optimised")
+    step_s = drained.step_s + 2 * drained.phi_s
+    lagging, gap = (found.of(move).longest_s / step_s for move in (_lagging(drained), drained))
+    said = f"{lagging:.2f} -> {gap:.2f} durations of a step"
+    yield "gap", Finding(said, 2.0 <= lagging <= 2.4 and 1.0 <= gap <= 1.1, value=gap)
+
+
+def _of_bins(found: Made) -> Iterator[tuple[str, Finding]]:
+    latency, duration = 0.0, 0.0
+    for strategy in _STEPPED:
+        bins = _NUMBERS_OF_BINS[strategy]
+        moves = [counted(strategy, bins=count) for count in bins]
+        latency = max(latency, _spread(found.longest(moves) * np.array(bins)))
+        duration = max(duration, _spread(found.lasting(moves)))
+    whole = found.longest([counted("all-at-once", bins=bins) for bins in (64, _BINS, 16384)])
+    said = f"maximum x N +- {display.share(latency)}, duration +- {display.share(duration)}; "
+    said += f"all at once +- {display.share(_spread(whole))}"
+    yield "more-bins", Finding(said, latency <= 0.15 and duration <= 0.25 and _spread(whole) <= 0.15)
+    most, grows = 0.0, True
+    for strategy in _STEPPED:
+        moves = [counted(strategy, bins * _KEYS_EACH, bins) for bins in _BINS_AND_KEYS]
+        most = max(most, _spread(found.longest(moves)))
+        grows = grows and bool((np.diff(found.lasting(moves)) > 0).all())
+    said = f"maximum +- {display.share(most)}, duration {'grows' if grows else 'does not grow'}"
+    yield "keys-and-bins", Finding(said, most <= 0.15 and grows)
+
+
+def _of_keys(found: Made) -> Iterator[tuple[str, Finding]]:
+    def slopes(moves: Sequence[BinMove]) -> list[float]:
+        return [_slope(_MORE_KEYS, values) for values in (found.longest(moves), found.lasting(moves))]
+
+    all_of = [[counted(strategy, keys) for keys in _MORE_KEYS] for strategy in ("all-at-once", *_STEPPED)]
+    seen = [one for moves in all_of for one in slopes(moves)]
+    without = [one for moves in all_of[1:] for one in slopes([_lagging(move) for move in moves])]
+    cause = "coordinator and workers ask and tell in each step whether queues are empty, which takes as long for small "
+    cause += f"states; without a gap {min(without):.3f} to {max(without):.3f}"
+    said, holds = f"slopes {min(seen):.3f} to {max(seen):.3f}", min(seen) >= 0.95 and max(seen) <= 1.02
+    yield "more-keys", Finding(said, holds, "" if holds else cause)
+
+
+def _of_load(found: Made) -> Iterator[tuple[str, Finding]]:
+    moves = [counted("optimised", _LOADED, rate_per_s=rate) for rate in _RATES]
+    off, growth = _spread(found.longest(moves)), found.of(_overload()).growth
+    said = f"maximum +- {display.share(off)} up to {_RATES[-1] / 1e6:g}e6/s; at {_TOO_MUCH / 1e6:g}e6/s latency grows "
+    said += f"{growth:.1f}-fold in half a second without a migration"
+    yield "load-flat", Finding(said, off <= 0.05 and growth > 1.5)
+    whole = found.of(counted("all-at-once", _LOADED)).longest_s
+    stepped = found.longest([counted(strategy, _LOADED) for strategy in _STEPPED])
+    said = f"at most {display.duration(float(stepped.max()))}, {whole / stepped.max():.0f} to "
+    said += f"{whole / stepped.min():.0f} x below"
+    yield "one-second", Finding(said, bool(stepped.max() < 1 and whole / stepped.max() >= 10))
+
+
+def _of_memory(found: Made) -> Iterator[tuple[str, Finding]]:
+    whole = found.of(counted("all-at-once", _LOADED))
+    stepped = [found.of(counted(strategy, _LOADED)) for strategy in _STEPPED]
+    if whole.extra_bytes is None or any(one.extra_bytes is None for one in stepped):
+        return
+    share = max((one.extra_bytes or 0.0) / whole.extra_bytes for one in stepped)
+    off = max(one.off("extra_bytes") for one in (whole, stepped[-1]))
+    said = f"{whole.extra_bytes / 2**30:.1f} GiB, form within {display.share(off)}; steps {display.share(share)} of it"
+    yield "memory", Finding(said, off <= 1e-3 and share < 0.05)
+
+
+def _of_queries(found: Made) -> Iterator[tuple[str, Finding]]:
+    def seen(name: str) -> tuple[float, float]:
+        """The longest latency of both strategies, that of an idle job included."""
+        whole, stepped = (found.of(query(name, one)) for one in ("all-at-once", "optimised"))
+        return whole.longest_s + whole.least_s, stepped.longest_s + stepped.least_s
+
+    def said(whole: float, stepped: float) -> str:
+        return f"{display.duration(whole)} / {display.duration(stepped)}"
+
+    excess = max(found.of(query("q1", one)).longest_s for one in ("all-at-once", "optimised"))
+    yield "stateless", Finding(f"{excess / _TICK_S:.1f} frontier times above an idle job", excess <= 4 * _TICK_S)
+    whole, stepped = seen("q3")
+    yield "q3", Finding(said(whole, stepped), 0.05 <= whole <= 0.2 and stepped <= 0.01)
+    whole, stepped = seen("q4")
+    yield "q4", Finding(said(whole, stepped), 1.5 <= whole <= 3 and stepped <= 0.1)
+    whole, stepped = seen("q7")
+    yield "q7", Finding(f"{said(whole, stepped)}, ratio {whole / stepped:.2f}", whole / stepped <= 1.3)
+    whole, stepped = seen("q8")
+    yield "q8", Finding(f"{said(whole, stepped)}, ratio {whole / stepped:.1f}", 5 <= whole / stepped <= 20)
+
+
+def _slope(sizes: Sequence[float], values: np.ndarray) -> float:
+    """Return the slope of the line through the logarithms."""
+    return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
+
+
+def _spread(values: np.ndarray) -> float:
+    """Return by which share values are off the middle of the least and the greatest; infinite if one of them is."""
+    if not np.isfinite(values).all():
+        return float("inf")
+    return float((values.max() - values.min()) / (values.max() + values.min()))
