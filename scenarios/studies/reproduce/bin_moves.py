@@ -141,14 +141,14 @@ class BinMove:
         return max(1, min(wanted, int(coarsest)))
 
     @property
-    def _begin_s(self) -> float:
+    def begin_s(self) -> float:
         """When load begins: all bins are there."""
         return 0.2 + 1.05 * self.whole_s
 
     @property
     def back_s(self) -> float:
         """When the bins are asked to go back."""
-        return self._begin_s + _STEADY_S
+        return self.begin_s + _STEADY_S
 
     def scenario(self) -> Scenario:
         """Return the scenario."""
@@ -159,13 +159,13 @@ class BinMove:
         return scenario_from(
             {
                 "seed": 1,
-                "duration": f"{self._begin_s + self._loaded_s!r} s",
+                "duration": f"{self.begin_s + self._loaded_s!r} s",
                 "workload": {
                     "records": {
                         "rate": {
                             "steps": [
                                 {"at": "0 s", "rate": "0 /s"},
-                                {"at": f"{self._begin_s!r} s", "rate": f"{records!r} /s"},
+                                {"at": f"{self.begin_s!r} s", "rate": f"{records!r} /s"},
                             ]
                         },
                         "arrivals": "deterministic",
@@ -207,7 +207,7 @@ class BinMove:
         """Return what the way back took, and the longest latency before it [s, B]."""
         found = simulate(*self._prepared())
         back = reconfigurations([found])[1]
-        before = _latencies(found, self._begin_s + _STEADY_S / 4, self.back_s)
+        before = _latencies(found, self.begin_s + _STEADY_S / 4, self.back_s)
         during = _latencies(found, back.begun_s, self.scenario().duration_s)
         # A record of an idle job takes this long: the closed forms are about what comes on top.
         least_s = float(before.min())
