@@ -34,7 +34,7 @@ from analysis.report.sections import (
 )
 from analysis.runs.migration_kinds import classified
 from analysis.runs.recovery_summary import PLANNED, RecoveryMean
-from analysis.runs.run_summary import RunSummary
+from analysis.runs.run_summary import Guarantee, RunSummary
 from models import display
 from models.records.tables import RunRecords
 from models.scenario.engine import Engine
@@ -221,7 +221,7 @@ def run_page(scenario: Scenario, inputs: RunInputs, summary: RunSummary, records
         question=question(scenario),
         sections=run_sections(scenario, inputs, summary, records),
         facts=_facts(scenario),
-        headline=_headline(summary),
+        headline=_headline(summary, _promised(scenario)),
         assumptions=engine_assumptions(scenario) + recording_assumptions(records),
         seed=scenario.seed,
     )
@@ -237,7 +237,6 @@ def run_sections(
     first, recoveries = records[0], summary.recoveries
     decisions, migrations = values.decisions(records), classified(summary.migrations, records)
     operators, hosts = tuple(scenario.operators), tuple(layout.hosts(scenario))
-    tolerance = scenario.fault_tolerance
     over_time = None if summary.memory is None else lines.memory(first)
     flow = Flow(
         lines.processed(first),
@@ -268,12 +267,18 @@ def run_sections(
             host_order=hosts,
         ),
         recovery_section(recoveries, summary.recovery_means, summary.engine, _planned(summary)),
-        guarantee_section(tolerance.guarantee if tolerance.method != "none" else "none", summary.guarantee),
+        guarantee_section(_promised(scenario), summary.guarantee),
         targets_section(summary.targets),
         operators_section(summary.operators),
         decisions_section(decisions),
         cost_section(values.cost(scenario, summary, len(records)), values.hosts_used(first), recoveries),
     ]
+
+
+def _promised(scenario: Scenario) -> str:
+    """Return the guarantee of delivery, `none` without fault tolerance."""
+    tolerance = scenario.fault_tolerance
+    return tolerance.guarantee if tolerance.method != "none" else "none"
 
 
 def _planned(summary: RunSummary) -> dict[str, Sequence[RecoveryMean]]:
@@ -390,7 +395,7 @@ def _facts(scenario: Scenario) -> tuple[Fact, ...]:
     return tuple(facts)
 
 
-def _headline(summary: RunSummary) -> tuple[Fact, ...]:
+def _headline(summary: RunSummary, promised: str) -> tuple[Fact, ...]:
     """Return the results at the top: latency, the slowest recovery, the longest pause, cost, what was lost."""
     latency, guarantee = summary.latency_s, summary.guarantee
     facts = [
@@ -417,9 +422,18 @@ def _headline(summary: RunSummary) -> tuple[Fact, ...]:
         per_hour = summary.hosts.cost_usd / summary.duration_s * 3600
         facts.append(Fact("cost", f"{text.number(per_hour)} USD/h"))
     if guarantee.lost is not None:
-        wrong = sum(value or 0 for value in guarantee.counts)
-        facts.append(Fact("tuples lost or duplicated", f"{wrong:,}", good=wrong == 0))
+        facts.append(_lost_or_duplicated(guarantee, promised))
     return tuple(facts)
+
+
+def _lost_or_duplicated(counts: Guarantee, promised: str) -> Fact:
+    """Return how many tuples were lost or duplicated, and whether the guarantee allows it."""
+    lost, twice = (
+        sum(value or 0 for value in (here, there)) for here, there in (counts.counts[::2], counts.counts[1::2])
+    )
+    wrong = {"at-least-once": lost, "at-most-once": twice}.get(promised, lost + twice)
+    note = f"{promised}: {'duplicates' if twice else 'losses'} may be" if lost + twice and not wrong else ""
+    return Fact("tuples lost or duplicated", f"{lost + twice:,}", note=note, good=wrong == 0)
 
 
 def _detector(detector: Detector) -> str:
