@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from analysis.report import text
-from analysis.report.figure import Figure, Section, Spec, header, plain_list, reading
+from analysis.report.figure import Figure, Section, Spec, header, log_ticks, plain_list, reading
 from analysis.report.parts import Chart, ClaimRow
 from analysis.report.text import Style, styles
 from models import display
@@ -63,10 +63,16 @@ def _chart(given: Chart, drawn_as: Mapping[str, Style]) -> Figure:
         ]
     x_unit = given.unit if given.x_unit is None else given.x_unit
     x_axis = f"{given.x_axis} [{x_unit}]" if x_unit else given.x_axis
+    y_axis: Spec = {"title": {"text": f"{given.y_axis} [{given.unit}]"}}
+    y_axis |= {"rangemode": "tozero"} if given.from_zero else {}
+    across: Spec = {"title": {"text": x_axis}, "unifiedhovertitle": header(x_unit)}
+    if given.log:
+        seen = given.values[np.isfinite(given.values)]
+        y_axis = {"title": {"text": given.y_axis}, "type": "log", **log_ticks(seen, seen)}
+        across |= {"type": "log", "tickvals": plain_list(given.x), "ticktext": [display.count(at) for at in given.x]}
     layout: Spec = {
-        "xaxis": {"title": {"text": x_axis}, "unifiedhovertitle": header(x_unit)},
-        "yaxis": {"title": {"text": f"{given.y_axis} [{given.unit}]"}}
-        | ({"rangemode": "tozero"} if given.from_zero else {}),
+        "xaxis": across,
+        "yaxis": y_axis,
         "showlegend": True,
         "hovermode": "x unified",
     }

@@ -143,7 +143,8 @@ class Chart:
 
     `marks` (n_names, n): the same by another way, drawn as marks beside the lines; `marked` says what they are.
     `caption` says what to see. `x_unit`: unit of x, where it is another one than that of the values; empty for a count.
-    `digits`: decimals of the values. `from_zero`: whether the axis of the values begins at zero.
+    `digits`: decimals of the values. `from_zero`: whether the axis of the values begins at zero. `log`: whether both
+    axes are logarithmic; then values are times [s].
     """
 
     name: str
@@ -160,6 +161,7 @@ class Chart:
     x_unit: str | None = None
     digits: int = 2
     from_zero: bool = False
+    log: bool = False
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,13 @@ def reproduce(
 
 def _write(path: Path, outcome: Outcome, command: str, force: bool) -> None:
     results = outcome.results
-    page = claims_page(outcome.rows, results.get("selective-replication"), command, results.get(_ELASTIC))
+    page = claims_page(
+        outcome.rows,
+        results.get("selective-replication"),
+        command,
+        results.get(_ELASTIC),
+        results.get("live-migration"),
+    )
     write_text(path, render_page(page), force=force)
 
 

@@ -16,9 +16,11 @@ from models import display
 from models.queries.description import Templates
 from models.table import Column, Table
 from scenarios.pages.elastic_claims import elastic_assumptions, elastic_charts, elastic_tables
+from scenarios.pages.migration_claims import migration_charts, queries_table
 from scenarios.pages.run import versions
 from scenarios.studies.reproduce.claims import Finding
 from scenarios.studies.reproduce.elastic_upstream_backup import Results as ElasticResults
+from scenarios.studies.reproduce.live_migration import Made
 from scenarios.studies.reproduce.query_workloads import CHANCES, RUNS, Tried
 from scenarios.studies.reproduce.selective_replication import FIGURE_4, Results, curves, figure_5, verdicts
 
@@ -33,12 +35,17 @@ _SHOWN = {  # claim -> column, and decimals of its figure
 
 
 def claims_page(
-    rows: Sequence[ClaimRow], replication: Results | None, command: str, elastic: ElasticResults | None = None
+    rows: Sequence[ClaimRow],
+    replication: Results | None,
+    command: str,
+    elastic: ElasticResults | None = None,
+    migration: Made | None = None,
 ) -> Page:
     """Return the page of these claims, and of the studies that have curves where they were tried.
 
     `replication` has the workloads of the study of selective replication, `elastic` the runs of that of elastic
-    upstream backup; without them there are no curves, no further tables and no assumptions.
+    upstream backup, `migration` the moves of that of Megaphone; without them there are no curves, no further tables and
+    no assumptions.
     """
     tried = [row for row in rows if row.holds is not None]
     held = sum(bool(row.holds) for row in tried)
@@ -48,6 +55,9 @@ def claims_page(
         tables.append(sensitivity(replication))
     if elastic is not None:
         curves, assumed = (*curves, *elastic_charts(elastic)), (*assumed, *elastic_assumptions(elastic))
+    if migration is not None:
+        curves = (*curves, *migration_charts(migration))
+        tables.append(queries_table(migration))
     return Page(
         "Claims of papers",
         "What papers report, tried again: each claim beside what came out here.",

@@ -20,18 +20,18 @@ from scenarios.studies.reproduce.tasks import TaskRunner
 
 _KEY_BYTES = 8 * 1.049  # dense arrays that are padded
 _BINS, _KEYS = 4096, 4096e6
-_STEPPED: tuple[Strategy, ...] = ("fluid", "optimised")
-_FEWER_KEYS, _MORE_KEYS = (1024e6, _KEYS, 16384e6), (_KEYS, 8192e6, 16384e6)
+STEPPED: tuple[Strategy, ...] = ("fluid", "optimised")
+_FEWER_KEYS, MORE_KEYS = (1024e6, _KEYS, 16384e6), (_KEYS, 8192e6, 16384e6)
 _LOADED = 16384e6  # keys of the experiment on load
 _RATES = (0.25e6, 1e6, 4e6, 8e6, 16e6)
 _TOO_MUCH = 32e6
-_NUMBERS_OF_BINS = {"fluid": (64, 256, 1024, 4096), "optimised": (64, 256, 1024, 4096, 16384)}
+NUMBERS_OF_BINS = {"fluid": (64, 256, 1024, 4096), "optimised": (64, 256, 1024, 4096, 16384)}
 _BINS_AND_KEYS = (128, 512, 2048)
 _KEYS_EACH = 4e6  # of a bin, where both grow
 
 _EVENTS, _AT_S = 250_000.0, 800.0  # events/s of NEXMark, and when bins move
 _MAP_SPEED, _TICK_S = 0.3e9, 1e-3  # hash maps of structs; the input ticks each millisecond
-_QUERIES = {  # records per event into the operator, and bytes of state in all
+QUERIES = {  # records per event into the operator, and bytes of state in all
     "q1": (0.92, 0.0),
     "q3": (0.022, 1.87 * _EVENTS * _AT_S),
     "q4": (0.98, 39.3 * _EVENTS * _AT_S),
@@ -89,7 +89,7 @@ def counted(strategy: Strategy, keys: float = _KEYS, bins: int = _BINS, **change
 
 def query(name: str, strategy: Strategy) -> BinMove:
     """Return the migration of a query of NEXMark, 800 s after its begin."""
-    share, size = _QUERIES[name]
+    share, size = QUERIES[name]
     return BinMove(strategy, size / _BINS, _BINS, share * _EVENTS, speed=_MAP_SPEED, phi_s=_TICK_S)
 
 
@@ -105,29 +105,28 @@ def _overload() -> BinMove:
 def _experiments() -> Iterator[BinMove]:
     for keys in _FEWER_KEYS:
         yield counted("all-at-once", keys)
-    for strategy in _STEPPED:
-        yield from (counted(strategy, keys) for keys in _MORE_KEYS)
-        yield from (counted(strategy, bins=bins) for bins in _NUMBERS_OF_BINS[strategy])
+    for strategy in STEPPED:
+        yield from (counted(strategy, keys) for keys in MORE_KEYS)
+        yield from (counted(strategy, bins=bins) for bins in NUMBERS_OF_BINS[strategy])
         yield from (counted(strategy, bins * _KEYS_EACH, bins) for bins in _BINS_AND_KEYS)
     yield from (counted("all-at-once", bins=bins) for bins in (64, 16384))
     yield counted("all-at-once", 8192e6)
-    yield from (_lagging(counted(strategy, keys)) for strategy in _STEPPED for keys in _MORE_KEYS)
+    yield from (_lagging(counted(strategy, keys)) for strategy in STEPPED for keys in MORE_KEYS)
     yield from (counted("optimised", _LOADED, rate_per_s=rate) for rate in _RATES)
     yield _overload()
-    for name in _QUERIES:
+    for name in QUERIES:
         yield from (query(name, strategy) for strategy in ("all-at-once", "optimised"))
 
 
-def findings(runner: TaskRunner, *, quick: bool) -> Mapping[str, Finding]:
-    """Return claim -> verdict; there is nothing that could be left out, so that `quick` changes nothing."""
+def results(runner: TaskRunner, *, quick: bool) -> Made:
+    """Return all migrations; there is nothing that could be left out, so that `quick` changes nothing."""
     asked = [*dict.fromkeys(_experiments())]
     made = runner.make("moving bins", asked, asked[0].prepare)
-    return findings_of({move: Moved(move, **one) for move, one in zip(asked, made, strict=True)})
+    return Made({move: Moved(move, **one) for move, one in zip(asked, made, strict=True)})
 
 
-def findings_of(made: Mapping[BinMove, Moved]) -> Mapping[str, Finding]:
+def findings_of(found: Made) -> Mapping[str, Finding]:
     """Return claim -> verdict of migrations that were made."""
-    found = Made(made)
     parts = (_of_size, _of_strategies, _of_bins, _of_keys, _of_load, _of_memory, _of_queries)
     return {claim: one for part in parts for claim, one in part(found)}
 
@@ -143,7 +142,7 @@ def _of_size(found: Made) -> Iterator[tuple[str, Finding]]:
 
 def _of_strategies(found: Made) -> Iterator[tuple[str, Finding]]:
     whole = found.of(counted("all-at-once"))
-    many = [counted(name, bins=bins) for name in _STEPPED for bins in _NUMBERS_OF_BINS[name] if bins >= 1024]
+    many = [counted(name, bins=bins) for name in STEPPED for bins in NUMBERS_OF_BINS[name] if bins >= 1024]
     ratio = whole.longest_s / float(found.longest(many).max())
     formed = [counted("fluid"), counted("optimised"), _lagging(counted("optimised"))]
     off = max(found.of(move).off("longest_s") for move in formed)
@@ -160,8 +159,8 @@ def _of_strategies(found: Made) -> Iterator[tuple[str, Finding]]:
 
 def _of_bins(found: Made) -> Iterator[tuple[str, Finding]]:
     latency, duration = 0.0, 0.0
-    for strategy in _STEPPED:
-        bins = _NUMBERS_OF_BINS[strategy]
+    for strategy in STEPPED:
+        bins = NUMBERS_OF_BINS[strategy]
         moves = [counted(strategy, bins=count) for count in bins]
         latency = max(latency, _spread(found.longest(moves) * np.array(bins)))
         duration = max(duration, _spread(found.lasting(moves)))
@@ -170,7 +169,7 @@ def _of_bins(found: Made) -> Iterator[tuple[str, Finding]]:
     said += f"all at once +- {display.share(_spread(whole))}"
     yield "more-bins", Finding(said, latency <= 0.15 and duration <= 0.25 and _spread(whole) <= 0.15)
     most, grows = 0.0, True
-    for strategy in _STEPPED:
+    for strategy in STEPPED:
         moves = [counted(strategy, bins * _KEYS_EACH, bins) for bins in _BINS_AND_KEYS]
         most = max(most, _spread(found.longest(moves)))
         grows = grows and bool((np.diff(found.lasting(moves)) > 0).all())
@@ -180,9 +179,9 @@ def _of_bins(found: Made) -> Iterator[tuple[str, Finding]]:
 
 def _of_keys(found: Made) -> Iterator[tuple[str, Finding]]:
     def slopes(moves: Sequence[BinMove]) -> list[float]:
-        return [_slope(_MORE_KEYS, values) for values in (found.longest(moves), found.lasting(moves))]
+        return [_slope(MORE_KEYS, values) for values in (found.longest(moves), found.lasting(moves))]
 
-    all_of = [[counted(strategy, keys) for keys in _MORE_KEYS] for strategy in ("all-at-once", *_STEPPED)]
+    all_of = [[counted(strategy, keys) for keys in MORE_KEYS] for strategy in ("all-at-once", *STEPPED)]
     seen = [one for moves in all_of for one in slopes(moves)]
     without = [one for moves in all_of[1:] for one in slopes([_lagging(move) for move in moves])]
     cause = "coordinator and workers ask and tell in each step whether queues are empty, which takes as long for small "
@@ -198,7 +197,7 @@ def _of_load(found: Made) -> Iterator[tuple[str, Finding]]:
     said += f"{growth:.1f}-fold in half a second without a migration"
     yield "load-flat", Finding(said, off <= 0.05 and growth > 1.5)
     whole = found.of(counted("all-at-once", _LOADED)).longest_s
-    stepped = found.longest([counted(strategy, _LOADED) for strategy in _STEPPED])
+    stepped = found.longest([counted(strategy, _LOADED) for strategy in STEPPED])
     said = f"at most {display.duration(float(stepped.max()))}, {whole / stepped.max():.0f} to "
     said += f"{whole / stepped.min():.0f} x below"
     yield "one-second", Finding(said, bool(stepped.max() < 1 and whole / stepped.max() >= 10))
@@ -206,7 +205,7 @@ def _of_load(found: Made) -> Iterator[tuple[str, Finding]]:
 
 def _of_memory(found: Made) -> Iterator[tuple[str, Finding]]:
     whole = found.of(counted("all-at-once", _LOADED))
-    stepped = [found.of(counted(strategy, _LOADED)) for strategy in _STEPPED]
+    stepped = [found.of(counted(strategy, _LOADED)) for strategy in STEPPED]
     if whole.extra_bytes is None or any(one.extra_bytes is None for one in stepped):
         return
     share = max((one.extra_bytes or 0.0) / whole.extra_bytes for one in stepped)

@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from models.planning.reconfiguration import moves_of
 from models.topology.layout import placement
+from scenarios.pages.migration_claims import migration_charts, queries_table
 from scenarios.studies.reproduce.bin_moves import WORKERS, BinMove
 from scenarios.studies.reproduce.claims import claims
 from scenarios.studies.reproduce.live_migration import (
+    Made,
     Moved,
     _experiments,
     _lagging,
@@ -72,11 +75,11 @@ def formed() -> dict[BinMove, Moved]:
 
 
 def failing(made: dict[BinMove, Moved]) -> set[str]:
-    return {name for name, one in findings_of(made).items() if not one.holds}
+    return {name for name, one in findings_of(Made(made)).items() if not one.holds}
 
 
 def test_the_closed_forms_meet_all_claims() -> None:
-    found = findings_of(formed())
+    found = findings_of(Made(formed()))
     assert not failing(formed())
     assert {*found} | NOT_TRIED == {claim.id for claim in claims() if claim.study == "live-migration"}
     assert all(one.ours for one in found.values())
@@ -123,4 +126,17 @@ def test_each_claim_can_fail(name: str) -> None:
 def test_a_claim_that_fails_says_why_where_that_is_known() -> None:
     made = formed()
     made[LOADED] = replace(made[LOADED], duration_s=10.0)
-    assert "without a gap" in findings_of(made)["more-keys"].cause
+    assert "without a gap" in findings_of(Made(made))["more-keys"].cause
+
+
+def test_the_page_draws_what_was_made_beside_the_closed_forms() -> None:
+    by_bins, by_keys = migration_charts(Made(formed()))
+    queries = queries_table(Made(formed()))
+    assert by_bins.names == ("fluid", "optimised")
+    assert by_bins.values.shape == (2, 5)
+    assert np.isnan(by_bins.values[0]).tolist() == [False] * 4 + [True]
+    assert by_bins.marks is not None
+    assert by_bins.values[1].tolist() == by_bins.marks[1].tolist()
+    assert by_keys.names == ("all-at-once", "fluid", "optimised")
+    assert (np.diff(by_keys.values, axis=1) > 0).all()
+    assert [row[0] for row in queries.rows] == ["q1", "q3", "q4", "q7", "q8"]
