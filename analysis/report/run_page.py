@@ -292,7 +292,12 @@ def question(scenario: Scenario) -> str:
     The most specific question wins: failures, then moves and elasticity, then the load alone.
     """
     crashes = [event for event in scenario.events.values() if isinstance(event, Death)]
-    migrations = [event for event in scenario.events.values() if isinstance(event, (Migrate, Rescale))]
+    plans = [event for event in scenario.events.values() if isinstance(event, Reconfigure)]
+    migrations = [
+        event
+        for event in scenario.events.values()
+        if isinstance(event, (Migrate, Rescale)) or (isinstance(event, Reconfigure) and event.moves_each)
+    ]
     if not crashes and scenario.migrates:
         protocols = dict.fromkeys(scenario.protocol_of(event) for event in migrations)
         if scenario.elasticity.policy == "operators":
@@ -304,7 +309,7 @@ def question(scenario: Scenario) -> str:
         if [*protocols] == [ADJUSTMENT]:
             return f"What does it cost to give an operator other tasks by {ADJUSTMENT}?"
         return f"What does it cost to move a key group by {', '.join(protocols)}?"
-    strategies = dict.fromkeys(one.strategy for one in scenario.events.values() if isinstance(one, Reconfigure))
+    strategies = dict.fromkeys(event.name_of_strategy for event in plans)
     if not crashes and strategies:
         return f"How long do tuples wait while key groups move in steps, {', '.join(strategies)}?"
     protocols = dict.fromkeys(event.protocol for event in scenario.events.values() if isinstance(event, Rebalance))

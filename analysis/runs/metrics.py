@@ -38,7 +38,7 @@ def metrics_of(summary: RunSummary) -> Metrics:
     instants, from the failure on, are lengths too. What has ended tasks on purpose is no recovery: rescalings of a job,
     restarts of hosts and handovers to a new one have the same names under `rescalings`, `restarts` and `handovers`. Of
     rebalances the same, where there are any, and the sums of their counts of tuples; of reconfigurations the same, and
-    the bytes of states; of targets how many were missed.
+    the bytes of states; of targets how many were missed. `moves` has what all of these, and rescalings, have in common.
     """
     # Without the lists of entries, whose length differs between runs: these come as counts, means and maxima.
     listed = replace(summary, recoveries=(), recovery_means=(), rescaling_means=(), restart_means=())
@@ -59,6 +59,7 @@ def metrics_of(summary: RunSummary) -> Metrics:
     found |= _of_entries("migrations", {"pause_s": pauses, "completion_s": completions}, "completion_s")
     found |= _of_rebalances(summary.rebalances)
     found |= _of_reconfigurations(summary.reconfigurations)
+    found |= _of_moves(summary)
     if summary.targets is not None:
         found["targets.missed"] = float(sum(not one.met for one in summary.targets.values()))
     return found
@@ -146,6 +147,48 @@ def _of_reconfigurations(given: Sequence[Reconfiguration]) -> Metrics:
     extra = [one.extra_bytes for one in given if one.extra_bytes is not None]
     found |= {"reconfigurations.extra_bytes.max": float(max(extra))} if extra else {}
     return found | {"reconfigurations.bytes": float(sum(one.bytes for one in given))}
+
+
+def _of_moves(summary: RunSummary) -> Metrics:
+    """Return what is known of any move of state, whoever does it; nothing where nothing moves.
+
+    `pause_s` is the longest time for which something stood still: a key group, a step, or the dataflow. It is None
+    where that is not recorded. `completion_s` is from the first request to the end of the last move, None where one did
+    not end. `bytes` were sent between hosts after the warm-up for states and replays, without checkpoints and what goes
+    through a store; `replayed` tuples were sent again.
+    """
+    groups, steps, flows, scales = summary.migrations, summary.reconfigurations, summary.rebalances, summary.rescales
+    if not (groups or steps or flows or scales):
+        return {}
+    ends = [
+        *(None if one.completion_s is None else one.requested_s + one.completion_s for one in groups),
+        *(None if one.duration_s is None else one.begun_s + one.duration_s for one in steps),
+        *(None if one.over_s is None else one.requested_s + one.over_s for one in flows),
+        *(None if one.completion_s is None else one.requested_s + one.completion_s for one in scales),
+    ]
+    begins = [one.requested_s for given in (groups, steps, flows, scales) for one in given]
+    known = [end for end in ends if end is not None]
+    pauses = [
+        *(one.pause_s for one in groups),
+        *(one.longest_step_s for one in steps),
+        *(one.unpause_s if one.unpause_s is not None else _down_s(one) for one in flows),
+    ]
+    seen = [pause for pause in pauses if pause is not None]
+    replayed = [*(one.replayed for one in groups), *(one.replayed for one in flows if one.replayed is not None)]
+    sent = [summary.messages[kind].bytes for kind in ("replay", "protocol") if kind in summary.messages]
+    return {
+        "moves.pause_s": max(seen, default=None),
+        "moves.completion_s": max(known) - min(begins) if len(known) == len(ends) else None,
+        "moves.bytes": float(sum(sent)),
+        "moves.replayed": float(sum(replayed)) if groups or steps or flows else None,
+    }
+
+
+def _down_s(flow: Rebalance) -> float | None:
+    """Return the time from the kill until the last state is there, where sources do not pause."""
+    if flow.last_init_s is None or flow.killed_s is None:
+        return None
+    return flow.last_init_s - flow.killed_s
 
 
 def _of_entries(name: str, lengths: Mapping[str, Sequence[float | None]], last: str) -> Metrics:

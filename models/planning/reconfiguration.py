@@ -130,6 +130,8 @@ def steps_of(scenario: Scenario, name: str, inputs: RunInputs) -> tuple[Step, ..
             Step(tuple(move for move, at in zip(moves, order, strict=True) if at == step))
             for step in range(max(order, default=-1) + 1)
         )
+    if event.protocol != "megaphone":
+        return (Step(moves),) if moves else ()
     size = {"all-at-once": max(1, len(moves)), "fluid": 1, "batched": event.size or 1}[event.strategy]
     return tuple(Step(tuple(moves[k : k + size])) for k in range(0, len(moves), size))
 

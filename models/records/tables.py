@@ -250,14 +250,21 @@ TABLES: dict[str, tuple[Column, ...]] = {
     "reconfigurations": (
         _index("number", "of the reconfiguration in the run, from 0; a row is one of its steps"),
         _OPERATOR,
-        Column("strategy", "str", "", "all-at-once | fluid | batched | optimised"),
+        Column("strategy", "str", "", "all-at-once | fluid | batched | optimised, or the protocol if not megaphone"),
         _time("requested_ns", "it was asked for"),
         _index("step", "of the reconfiguration, from 0"),
-        _time("from_ns", "what is born from then on belongs to the new tasks, -1 if the step never began"),
-        _time("passed_ns", "nothing older was at the operator or above it any more, -1 if that never was"),
+        _time(
+            "from_ns",
+            "what is born from then on belongs to the new tasks (other protocols: it begins), -1 if that never came",
+        ),
+        _time(
+            "passed_ns",
+            "nothing older was at the operator or above it any more (other protocols: all that pauses was drained), -1 "
+            "if that never was",
+        ),
         _time("installed_ns", "the last state was at its new task, -1 if it never was"),
         Column("groups", "int64", "", "key groups that change their task in the step"),
-        Column("bytes", "int64", "B", "of their states, as they left"),
+        Column("bytes", "int64", "B", "of their states, as they left; with stop-and-restart of all states"),
     ),
     "replicas": (
         _OPERATOR,

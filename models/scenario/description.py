@@ -20,6 +20,7 @@ from models.scenario.events import (
     Limits,
     Migrate,
     Rebalance,
+    Reconfigure,
     Recording,
     Rescale,
     Targets,
@@ -89,6 +90,12 @@ class ScenarioDescription(Description):
     """How much of what happens to single tuples is kept."""
     limits: Limits = Limits()
     """A scenario whose estimate is above one of these is refused."""
+    design: str | None = None
+    """Which of `designs` this is: its values take the place of others. Without it none."""
+    designs: ReadOnlyMap[ReadOnlyMap[Annotated[Any, AfterValidator(frozen)]]] = Field(
+        default_factory=dict, validate_default=True
+    )
+    """Designs that differ in several keys: for each a table of dotted path = value; a sweep of `design` tries them."""
     sweep: ReadOnlyMap[Annotated[tuple[Any, ...], AfterValidator(frozen)]] = Field(
         default_factory=dict, validate_default=True
     )
@@ -104,10 +111,13 @@ class ScenarioDescription(Description):
     @property
     def migrates(self) -> bool:
         """Return whether a key group may move in the run."""
-        asked = any(isinstance(event, (Migrate, Rescale)) for event in self.events.values())
+        asked = any(
+            isinstance(event, (Migrate, Rescale)) or (isinstance(event, Reconfigure) and event.moves_each)
+            for event in self.events.values()
+        )
         return asked or self.elasticity.policy != "none"
 
-    def protocol_of(self, event: Migrate | Rescale) -> str:
+    def protocol_of(self, event: Migrate | Rescale | Reconfigure) -> str:
         """Return the protocol of an event: the one it names, or the one that goes with the method of recovery."""
         if event.protocol is not None:
             return event.protocol
@@ -165,7 +175,9 @@ class ScenarioDescription(Description):
     @property
     def counts_load(self) -> bool:
         """Return whether the load of each key group is counted, to be looked at or for the size of its state."""
-        return self.keeps_statistics or self.recording.memory
+        # Who saves the states of a whole job has to know how large they are.
+        saves = any(isinstance(one, Reconfigure) and one.protocol == "stop-and-restart" for one in self.events.values())
+        return self.keeps_statistics or self.recording.memory or saves
 
     @property
     def may_fail(self) -> bool:

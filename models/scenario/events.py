@@ -21,7 +21,15 @@ from models.schema_types import (
 )
 
 WITHOUT_CHECKPOINTS = "pause_drain_resume"  # the protocol of key groups whose state no checkpoint has
-PROTOCOLS = ("direct", "cpa", "cpal", "cpal_caught_up", "lazy_move", WITHOUT_CHECKPOINTS)  # of key groups, simulated
+PROTOCOLS = (
+    "direct",
+    "cpa",
+    "cpal",
+    "cpal_caught_up",
+    "lazy_move",
+    "replication",
+    WITHOUT_CHECKPOINTS,
+)  # of key groups, simulated
 ADJUSTMENT = "oap"  # the protocol of a whole operator
 
 
@@ -184,13 +192,30 @@ class Rebalance(Description):
 
 
 class Reconfigure(Description):
-    """Key groups of an operator change their tasks in steps, while it runs, by the protocol `megaphone`."""
+    """Key groups of an operator change their tasks while the job runs: in steps by `megaphone`, or by a baseline."""
 
     kind: Literal["reconfigure"] = "reconfigure"
     at_s: Seconds = Field(alias="at")
     """When."""
     operator: str
     """Operator whose key groups (bins) change their tasks."""
+    protocol: Literal[
+        "megaphone",
+        "stop-and-restart",
+        "pause-and-resume",
+        "direct",
+        "cpa",
+        "cpal",
+        "cpal_caught_up",
+        "lazy_move",
+        "replication",
+        "pause_drain_resume",
+    ] = "megaphone"
+    """How they change. `stop-and-restart`: the whole job drains, saves its states in `state_store`, and restarts;
+    `pause-and-resume`: the tasks that give or get key groups pause. `direct` and those after it are the protocols of an
+    event `migrate`: each key group moves by itself. All but `megaphone` move all key groups at once."""
+    restart_s: Seconds = Field(default=0.0, alias="restart")
+    """Time from when all states are saved until the tasks have started again, with `stop-and-restart`."""
     strategy: Literal["all-at-once", "fluid", "batched", "optimised"] = "batched"
     """Which key groups move in which step: all in one, one in each, `size` in each, or as many in each as can move with
     no task that sends two or gets two."""
@@ -225,8 +250,15 @@ class Reconfigure(Description):
 
     @property
     def name_of_strategy(self) -> str:
-        """Return the strategy, or `file` where a file has the steps."""
+        """Return the strategy, or `file` where a file has the steps; that of another protocol than megaphone is it."""
+        if self.protocol != "megaphone":
+            return self.protocol
         return self.strategy if self.file is None else "file"
+
+    @property
+    def moves_each(self) -> bool:
+        """Return whether each key group moves by itself, as by an event `migrate`."""
+        return self.protocol in PROTOCOLS
 
 
 Death = HostFailure | DriverFailure | WorkerFailure

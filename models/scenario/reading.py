@@ -10,7 +10,6 @@ The design points of a sweep are every combination of the values of `sweep`.
 
 from __future__ import annotations
 
-import copy
 import math
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -23,14 +22,15 @@ from pydantic import BaseModel, ValidationError
 from models import units
 from models.engines.behaviours import EngineDefault
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
+from models.scenario.changes import VERSION, changed, split_path, swept_in_designs, with_design
 from models.scenario.description import FORMAT
 from models.scenario.engine import ENGINE_TABLES, Engine, applies, values_at, with_defaults, without
 from models.scenario.fault_tolerance import PlanFile
-from models.scenario.file_keys import children_at, dimension_of, entry_of, fields_of, is_free_map, tag_of_model
+from models.scenario.file_keys import dimension_of, entry_of, fields_of, tag_of_model
 from models.scenario.scenario import Scenario
 from models.scenario.workload import ConstantRate
 from models.schema_types import FROM_FILE
-from models.validation_messages import Step, faults_of, nearest, path_text
+from models.validation_messages import Step, faults_of, path_text
 
 
 def raw_of(scenario: Scenario) -> dict[str, Any]:
@@ -126,7 +126,6 @@ _TABLES = ("workload", "operators", "hosts", "events")  # a broken entry leaves 
 _STAND_IN: Mapping[str, Any] = {"duration": "1 s", "workload": {}, "operators": {}, "hosts": {}}
 _MOST_TRIED = 1000  # scenarios that are made to check the values of a sweep
 _ENOUGH = 20  # combinations in which a value has the same fault: it is the value's own
-_VERSION = "engine.version"
 _NOT_VARIED = ("sweep", "replications", "format")
 
 
@@ -144,6 +143,7 @@ def scenario_from(raw: object, *, from_file: bool = True) -> Scenario:
     60.0
     """
     scenario = _checked(raw, from_file=from_file)
+    raise_if_any(swept_in_designs(scenario))
     raise_if_any(_sweep_faults(scenario))
     return scenario
 
@@ -153,6 +153,7 @@ def _checked(raw: object, *, from_file: bool) -> Scenario:
     if not isinstance(raw, Mapping):
         raise InputError.at("scenario", raw, "must be a table")
     _check_format(raw)
+    raw = with_design(raw)
     context = FROM_FILE if from_file else {}
     try:
         scenario = _validated(raw, context)
@@ -305,7 +306,7 @@ def _combinations(own: Mapping[str, object], others: Mapping[str, Sequence[Any]]
 def _fault_of(base: Mapping[str, Any], settings: Mapping[str, object]) -> InputFault | None:
     """Return the first fault of the scenario with the settings."""
     try:
-        tables, wrong_paths = _changed(base, settings)
+        tables, wrong_paths = changed(base, settings)
         raise_if_any(wrong_paths)
         _checked(tables, from_file=True)
     except InputError as error:
@@ -324,7 +325,7 @@ def scenario_with(scenario: Scenario | Mapping[str, Any], changes: Mapping[str, 
     1.0
     """
     raw = raw_of(scenario) if isinstance(scenario, Scenario) else scenario
-    tables, faults = _changed(raw, changes)
+    tables, faults = changed(raw, changes)
     return _with_faults(tables, faults)
 
 
@@ -335,9 +336,9 @@ def scenario_with_settings(raw: Mapping[str, Any], settings: Mapping[str, str]) 
     value is taken as it is, so that units need no quotes. Raises InputError as `scenario_with` does.
     """
     values = {path: _toml_value(text) for path, text in settings.items()}
-    for path in settings.keys() & {_VERSION}:  # a text, also where it looks like a number: 1.20 is not 1.2
+    for path in settings.keys() & {VERSION}:  # a text, also where it looks like a number: 1.20 is not 1.2
         values[path] = values[path] if isinstance(values[path], str) else settings[path]
-    tables, faults = _changed(raw, values)
+    tables, faults = changed(raw, values)
     return _with_faults(tables, faults)
 
 
@@ -358,69 +359,6 @@ def _toml_value(text: str) -> object:
     except (ValueError, RecursionError):
         return text
     return found["value"] if len(found) == 1 else text
-
-
-def _changed(raw: Mapping[str, Any], changes: Mapping[str, object]) -> tuple[dict[str, Any], list[InputFault]]:
-    """Return the tables with the changes whose paths exist, and the faults of the others."""
-    tables: dict[str, Any] = copy.deepcopy(_thawed(raw))
-    faults = []
-    for path, value in changes.items():
-        steps = split_path(path)
-        fault = _path_fault(tables, path, steps)
-        if fault is not None:
-            faults.append(fault)
-            continue
-        here = tables
-        for step in steps[:-1]:
-            if not isinstance(here.get(step), dict):
-                here[step] = {"name": here[step]} if path == _VERSION and step in here else {}
-            here = here[step]
-        here[steps[-1]] = value
-    return tables, faults
-
-
-def _thawed(value: Any) -> Any:
-    """Return plain dicts in place of read-only maps."""
-    if isinstance(value, Mapping):
-        return {key: _thawed(entry) for key, entry in value.items()}
-    return value
-
-
-def split_path(path: str) -> list[str]:
-    """Return the keys of a dotted path; keys with dots may be quoted, as in TOML.
-
-    >>> split_path('placement.tasks."count-0"')
-    ['placement', 'tasks', 'count-0']
-    """
-    steps, here, quote = [], "", ""
-    for c in path:
-        if quote:
-            quote, here = ("", here) if c == quote else (quote, here + c)
-        elif c in "\"'":
-            quote = c
-        elif c == ".":
-            steps.append(here.strip())
-            here = ""
-        else:
-            here += c
-    return [*steps, here.strip()]
-
-
-def _path_fault(tables: Mapping[str, Any], path: str, steps: list[str]) -> InputFault | None:
-    """Return the fault of a path, or None: a key that the schema lacks, or a name that the scenario lacks."""
-    here: Any = tables
-    for index, step in enumerate(steps):
-        known = children_at(Scenario, steps[:index])
-        present = list(here) if isinstance(here, Mapping) else []
-        inside_plain = not known and not is_free_map(Scenario, steps[:index])
-        # Names in maps such as `placement.tasks` are free, but what lies inside of one must be there.
-        unknown_name = not known and step not in present and index < len(steps) - 1
-        if not step or inside_plain or (known and step not in known) or unknown_name:
-            choices = known or present
-            where = path_text((step,)) if index == 0 else path_text(steps[: index + 1])
-            return InputFault(where if step else (path or "path"), NO_VALUE, "no such key", nearest(step, choices))
-        here = here.get(step) if isinstance(here, Mapping) else None
-    return None
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from scenarios.files.write_once import write_text
 from scenarios.pages.designs import DesignRuns, designs, methods_of
 from scenarios.pages.run import versions
 from scenarios.sweeps.plan import one_line
+from scenarios.sweeps.side_by_side import metrics_of_moves, side_by_side
 from scenarios.sweeps.summary import sweep_answer
 from scenarios.sweeps.sweep import SweepResult
 
@@ -46,12 +47,30 @@ def sweep_page(result: SweepResult, *, command: str = "", best: Sequence[Table] 
         facts=tuple(facts),
         headline=tuple(headline),
         sections=[
-            one for one in (best_section(best), _methods_section(result, given), designs_section(designs(given))) if one
+            one
+            for one in (
+                best_section(best),
+                _moves_section(result),
+                _methods_section(result, given),
+                designs_section(designs(given)),
+            )
+            if one
         ],
         versions=versions(),
         seed=plan.scenario.seed,
         command=command,
     )
+
+
+def _moves_section(result: SweepResult) -> Section | None:
+    """Return what moves of state took in each design; None where nothing moves."""
+    metrics = metrics_of_moves(result)
+    if not metrics:
+        return None
+    words = (
+        "Pause: the longest time for which something stood still. Done: from the request until the last move is over."
+    )
+    return Section("moves", "Moves of each design", "Moves", words, tables=(side_by_side(result, metrics),))
 
 
 def _methods_section(result: SweepResult, given: Sequence[DesignRuns]) -> Section | None:

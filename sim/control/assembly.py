@@ -37,8 +37,7 @@ from sim.migration.adjustments import Adjustments
 from sim.migration.checkpoint_source import CheckpointSource
 from sim.migration.coordinator import RunCoordinator
 from sim.migration.moves import Migrations
-from sim.migration.protocols import REBALANCE_PROTOCOLS
-from sim.migration.protocols.megaphone import Megaphone
+from sim.migration.protocols import REBALANCE_PROTOCOLS, RECONFIGURATION_PROTOCOLS
 from sim.migration.rebalance import Rebalances
 from sim.migration.reconfiguration import Reconfigurations
 from sim.recovery.changelog import RestoreFromChangelog
@@ -147,7 +146,8 @@ class Control:
         self.adjustments = Adjustments(services, self.coordinator, self.slots)
         self.crash.host_died.append(self.adjustments.host_died)
         self.recoveries.is_taking.append(self.adjustments.is_taking)
-        self.reconfigurations = Reconfigurations(state, self.coordinator, Megaphone, self.memory)
+        protocols = RECONFIGURATION_PROTOCOLS
+        self.reconfigurations = Reconfigurations(state, self.coordinator, protocols, self.memory)
         self.rescaling = Rescaling(state, self.migrations, self.adjustments, self.slots)
         spares = SpareHosts(state, self.migrations, self.recoveries, self.failures)
         operators = OperatorScaling(state, self.statistics, self.adjustments, self.rescaling)

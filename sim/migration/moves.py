@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from models.planning.reconfiguration import moves_of
 from models.records.decisions import Action, Verdict
 from models.records.tables import NEVER
-from models.scenario.events import Migrate
+from models.scenario.events import Migrate, Reconfigure
+from models.topology import layout
 from models.units import to_ns
 from sim.clock import Process
 from sim.control.catch_up import CatchUps
@@ -58,9 +60,11 @@ class Migrations(PlanKind[MoveRequest]):
 
     def start(self) -> None:
         """Start the events of the scenario."""
-        for event in self.state.plan.scenario.events.values():
+        for name, event in self.state.plan.scenario.events.items():
             if isinstance(event, Migrate):
                 self.state.clock.process(self._event(event))
+            elif isinstance(event, Reconfigure) and event.moves_each:
+                self.state.clock.process(self._plan(name, event))
 
     def _event(self, event: Migrate) -> Process:
         yield self.state.clock.sleep(to_ns(event.at_s))
@@ -68,6 +72,16 @@ class Migrations(PlanKind[MoveRequest]):
         operator = [operator.name for operator in plan.operators].index(event.operator)
         group = plan.first_partition[operator] + event.key_group
         self.request(group, plan.host_names.index(event.host), plan.scenario.protocol_of(event))
+
+    def _plan(self, name: str, event: Reconfigure) -> Process:
+        """Move each key group of a plan by itself, all at once."""
+        yield self.state.clock.sleep(to_ns(event.at_s))
+        scenario, plan = self.state.plan.scenario, self.state.plan
+        operator = [operator.name for operator in plan.operators].index(event.operator)
+        placed = layout.placement(scenario)
+        for move in moves_of(scenario, name, plan.inputs.configurations):
+            host = plan.host_names.index(placed[layout.task_name(event.operator, move.target)])
+            self.request(plan.first_partition[operator] + move.key_group, host, event.protocol)
 
     # -- requests
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
@@ -62,6 +62,10 @@ class Reconfiguration(Plan):
     gap_ns: int = 0
     drain: bool = False
     next: Literal["now", "lag"] = "now"
+    restart_ns: int = 0
+    """Time for which the tasks are down, where the whole job stops."""
+    stops: tuple[int, ...] = ()
+    """Operators that stop besides."""
 
     @property
     def tasks(self) -> tuple[int, ...]:
@@ -70,8 +74,8 @@ class Reconfiguration(Plan):
 
     @property
     def territory(self) -> Territory:
-        """Return the operator."""
-        return ((self.operator, WHOLE),)
+        """Return the operator, and those that stop."""
+        return tuple((one, WHOLE) for one in dict.fromkeys((self.operator, *self.stops)))
 
     def concerned(self, step: int) -> tuple[int, ...]:
         """Return the tasks that hear when the time of a step has passed."""
@@ -86,7 +90,7 @@ class ReconfigurationProtocol(Protocol[Reconfiguration]):
     complete: ClassVar[frozenset[Enum]] = frozenset(Reconfigured)
 
     @abstractmethod
-    def start(self, ctx: ReconfigurationContext) -> None:
+    def start(self, ctx: Any) -> None:
         """Begin, at the coordinator."""
 
 
@@ -181,13 +185,18 @@ class ReconfigurationContext(Context):
         rate = self._operator.serialise_bytes_per_s
         for number, carry in enumerate(self._run.plan.steps[step]):
             if carry.source == self.me:
-                parcel = self._plane.take(carry.partitions)
-                for partition in carry.partitions:
-                    self._cluster.set_live(partition, False)
-                self._run.times[step].bytes += parcel.bytes
-                self._run.memory.leaves(self.me, parcel.bytes, self._run.plan.copies[0])
+                parcel = self._taken(step, carry)
                 message = Message(self._run.number, kind, self.me, carry.target, (step, number), (parcel,))
                 self._occupy(rate, parcel.bytes, partial(self._runtime.send, message, turn=False))
+
+    def _taken(self, step: int, carry: Carry) -> Parcel:
+        """Take the states of these key groups out of the task."""
+        parcel = self._plane.take(carry.partitions)
+        for partition in carry.partitions:
+            self._cluster.set_live(partition, False)
+        self._run.times[step].bytes += parcel.bytes
+        self._run.memory.leaves(self.me, parcel.bytes, self._run.plan.copies[0])
+        return parcel
 
     def read(self, parcel: Parcel, kind: str, note: object) -> None:
         """Read the states of a parcel, and send itself a message when that is done."""
@@ -235,26 +244,35 @@ class Reconfigurations(PlanKind[ReconfigurationRequest]):
     """Begins the reconfigurations of a scenario, one after the other where they meet. Nobody fails meanwhile."""
 
     def __init__(
-        self, state: RunState, coordinator: RunCoordinator, protocol: type[ReconfigurationProtocol], memory: Memory
+        self,
+        state: RunState,
+        coordinator: RunCoordinator,
+        protocols: Mapping[str, type[ReconfigurationProtocol]],
+        memory: Memory,
     ) -> None:
-        self.state, self.coordinator, self.protocol, self.memory = state, coordinator, protocol, memory
+        self.state, self.coordinator, self.protocols, self.memory = state, coordinator, protocols, memory
         self.runs: list[ReconfigurationRun] = []
 
     def start(self) -> None:
         """Start the events of the scenario."""
         for name, event in self.state.plan.scenario.events.items():
-            if isinstance(event, Reconfigure):
+            if isinstance(event, Reconfigure) and not event.moves_each:
                 self.state.clock.process(self._event(name, event))
 
     def _event(self, name: str, event: Reconfigure) -> Process:
         yield self.state.clock.sleep(to_ns(event.at_s))
         operator = next(one.index for one in self.state.plan.operators if one.name == event.operator)
-        territory, now = ((operator, WHOLE),), self.state.clock.now_ns()
-        request = ReconfigurationRequest(territory, "megaphone", now, "event", name, operator)
+        territory = tuple((one, WHOLE) for one in dict.fromkeys((operator, *self._stops(event))))
+        now = self.state.clock.now_ns()
+        request = ReconfigurationRequest(territory, event.protocol, now, "event", name, operator)
         self.coordinator.request(self, request)
         if any(waiting is request for _, waiting in self.coordinator.waiting):
             subject = f"the reconfiguration of {event.operator} ({name})"
             self.state.decide(Action.POSTPONE, subject, "one that meets it is not over")
+
+    def _stops(self, event: Reconfigure) -> tuple[int, ...]:
+        """Return the operators that stop for an event besides its own."""
+        return tuple(range(len(self.state.plan.operators))) if event.protocol == "stop-and-restart" else ()
 
     def waits(self, request: ReconfigurationRequest) -> bool:
         """Return False: nobody is ever down."""
@@ -276,7 +294,7 @@ class Reconfigurations(PlanKind[ReconfigurationRequest]):
         self.state.decide(Action.RECONFIGURE, name, reason)
         run = ReconfigurationRun(
             request.protocol,
-            self.protocol,
+            self.protocols[request.protocol],
             made,
             self,
             request.requested_ns,
@@ -308,6 +326,8 @@ class Reconfigurations(PlanKind[ReconfigurationRequest]):
             gap_ns=0 if event.gap_s == "drain" else to_ns(event.gap_s),
             drain=event.gap_s == "drain",
             next=event.next,
+            restart_ns=to_ns(event.restart_s),
+            stops=self._stops(event),
         )
 
     def ended(self, run: ReconfigurationRun) -> None:

@@ -11,6 +11,7 @@ from sim.migration.protocols.cpa import CPA
 from sim.migration.protocols.cpal import CPAL
 from sim.migration.protocols.direct import Direct
 from sim.migration.protocols.pause_drain_resume import PauseDrainResume
+from sim.migration.protocols.replication import Replication
 
 # -- CPA
 
@@ -209,6 +210,20 @@ class FreezesLate(Direct):
 
 
 # -- a plan over a whole operator
+
+
+@protocol("replication", "the new instance begins without the state")
+class BeginsWithoutTheState(Replication):
+    def start(self, ctx: MoveContext) -> None:
+        CPAL.start(self, ctx)
+
+
+@protocol("replication", "both instances answer while they run beside each other")
+class BothAnswer(Replication):
+    def on_to_state(self, ctx: MoveContext, message: Message) -> None:
+        if not ctx.has_state():
+            ctx.install()
+        ctx.after_backlog("replayed", note=message.sender)
 
 
 @protocol("stop_and_go", "only the first task goes on")

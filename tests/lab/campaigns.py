@@ -113,8 +113,9 @@ def _schedule(draw: Random, protocol: str, seed: int, aim: Campaign, job: Job) -
         moves.append(ask())  # another one, perhaps
     if aim.neighbours:
         moves.append(replace(ask(), group=(moves[0].group + job.groups) % groups))
-    # CPAL has more steps, and a whole dataflow many more.
+    # CPAL has more steps, one behind a state that travels too, and a whole dataflow many more.
     pace = 6.0 if protocol in REBALANCE_PROTOCOLS else 1.8 if protocol.startswith("cpal") else 1.0
+    pace = 3.0 if protocol == "replication" else pace
     crashes = [
         Crash(draw.choice(aim.roles), draw.randrange(4), round(draw.choice(aim.after) * pace), draw.choice([*REPAIRS]))
         for _ in range(draw.choice(aim.crashes))

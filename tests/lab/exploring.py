@@ -261,7 +261,10 @@ def tiny(protocol: str, sources: int, tuples: int, meanwhile: bool = False, shap
     job = Job(seed=1, sources=sources, stages=1, groups=1, tuples=tuples, hosts=4, shape=shape)
     if protocol == WITHOUT_CHECKPOINTS:
         job = replace(job, method="upstream-backup", store="remote")
-    group, to_checkpoint_host = len(job.movable) - 1, protocol not in ("direct", "lazy_move", WITHOUT_CHECKPOINTS)
+    group, to_checkpoint_host = (
+        len(job.movable) - 1,
+        protocol not in ("direct", "lazy_move", "replication", WITHOUT_CHECKPOINTS),
+    )
     host = 3 if shape == CHAIN else _away_from(job, group)
     target = Ask(group=group, host=host, to_checkpoint_host=to_checkpoint_host, after=1)
     return Schedule(protocol, 0, job, (target,), (), (0, 1) if meanwhile else (0,))

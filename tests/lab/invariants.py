@@ -316,7 +316,7 @@ class NoStray(Invariant):
         return ["a tuple came to an instance that is over"] if strays and not seen.crashes else []
 
 
-SILENT = ("cpal", "cpal_caught_up")
+SILENT = ("cpal", "cpal_caught_up", "replication")
 
 
 class AnsweredOnce(Invariant):

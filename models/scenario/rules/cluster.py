@@ -261,6 +261,7 @@ def _of_groups(
 
 def _of_bins(operator: Operator, here: tuple[str, ...], event: Reconfigure) -> Iterator[InputFault]:
     """Yield what does not go together in a reconfiguration, and what its operator has not."""
+    yield from _of_protocols(here, event)
     yield from _of_migration_file(operator, here, event) if event.file is not None else _of_plan(operator, here, event)
     if event.next == "lag" and event.gap_s:
         rule = 'is between two steps, and with next = "lag" the time of the next one lies in the one before'
@@ -269,6 +270,21 @@ def _of_bins(operator: Operator, here: tuple[str, ...], event: Reconfigure) -> I
     if operator.parallelism < 2:
         rule = "has one task, and its key groups have nowhere to go"
         yield InputFault(path_text((*here, "operator")), event.operator, rule, "give it a higher parallelism")
+
+
+def _of_protocols(here: tuple[str, ...], event: Reconfigure) -> Iterator[InputFault]:
+    """Yield keys of another protocol than that of the event."""
+    for key in (
+        ("strategy", "size", "file", "scope", "gap_s", "next", "overlap") if event.protocol != "megaphone" else ()
+    ):
+        field, value = Reconfigure.model_fields[key], getattr(event, key)
+        if value not in (field.default, "all-at-once"):
+            rule = f"is of the protocol megaphone: {event.protocol} moves all key groups in one step"
+            shown = units.show(value, "s") if isinstance(value, float) else value
+            yield InputFault(path_text((*here, field.alias or key)), shown, rule, "remove it")
+    if event.restart_s and event.protocol != "stop-and-restart":
+        rule = f"is of the protocol stop-and-restart, and this one is {event.protocol}"
+        yield InputFault(path_text((*here, "restart")), units.show(event.restart_s, "s"), rule, "remove it")
 
 
 def _of_migration_file(operator: Operator, here: tuple[str, ...], event: Reconfigure) -> Iterator[InputFault]:
@@ -293,7 +309,9 @@ def _of_migration_file(operator: Operator, here: tuple[str, ...], event: Reconfi
 def _of_plan(operator: Operator, here: tuple[str, ...], event: Reconfigure) -> Iterator[InputFault]:
     """Yield a size that is missing or of no use, and owners that are too few, too many or not there."""
     where = path_text((*here, "size"))
-    if event.strategy == "batched" and event.size is None:
+    if event.protocol != "megaphone":
+        pass  # all key groups move in one step
+    elif event.strategy == "batched" and event.size is None:
         yield InputFault(where, NO_VALUE, "is how many key groups move in a step", 'write size, or strategy = "fluid"')
     elif event.strategy != "batched" and event.size is not None:
         rule = f"is of the strategy batched, and this one is {event.strategy}"

@@ -53,20 +53,22 @@ def not_simulated(scenario: Scenario) -> list[InputFault]:
     for name, event in scenario.events.items():
         if isinstance(event, Rescale) and scenario.rescales_job:
             continue
-        if isinstance(event, (Migrate, Rescale)):
+        if isinstance(event, Reconfigure) and not event.moves_each:
+            found += _of_reconfiguration(scenario, name, event)
+        elif isinstance(event, (Migrate, Rescale, Reconfigure)):
             found += _of_migration(scenario, name, event)
-        if isinstance(event, Rescale):
+        if isinstance(event, Rescale) or (isinstance(event, Reconfigure) and event.moves_each):
             found += _of_rescaling(scenario, name, event)
         if isinstance(event, Rebalance):
             found += _of_rebalance(scenario, name, event)
-        if isinstance(event, Reconfigure):
-            found += _of_reconfiguration(scenario, name, event)
     found += _of_waves(scenario)
     found = list(dict.fromkeys(found))  # several events have the same to say of the rest of the scenario
     return [InputFault(path, value, RULE, hint) for path, value, hint in found]
 
 
-def _of_migration(scenario: Scenario, name: str, event: Migrate | Rescale) -> list[tuple[str, object, str]]:
+def _of_migration(
+    scenario: Scenario, name: str, event: Migrate | Rescale | Reconfigure
+) -> list[tuple[str, object, str]]:
     """Return (path, value, hint) of an event that moves key groups in a way that is not simulated."""
     here, protocol = path_text(("events", name)), scenario.protocol_of(event)
     history = scenario.fault_tolerance.kept_history is not None
@@ -110,6 +112,8 @@ def _of_reconfiguration(scenario: Scenario, name: str, event: Reconfigure) -> li
     """Return (path, value, hint) of a reconfiguration that is not simulated: its tuples have no ids, and no windows."""
     here, tolerance = path_text(("events", name)), scenario.fault_tolerance
     found = list[tuple[str, object, str]]()
+    if event.protocol == "stop-and-restart":
+        found += _beside_stops(scenario)
     operator = scenario.operators.get(event.operator)
     if operator is not None and operator.keyed and operator.kind != "aggregate":
         hint = f"key groups of an aggregate are reconfigured, not of a {operator.kind}"
@@ -124,6 +128,16 @@ def _of_reconfiguration(scenario: Scenario, name: str, event: Reconfigure) -> li
     )
     found += [(f"{here}.kind", event.kind, f"{hint} it is") for there, hint in without if there]
     return found
+
+
+def _beside_stops(scenario: Scenario) -> list[tuple[str, object, str]]:
+    """Return the faults of operators that may still serve what came before, when a message has its turn."""
+    hint = "beside stop-and-restart one thread is; take a higher parallelism"
+    return [
+        (path_text(("operators", name, "threads")), operator.threads, hint)
+        for name, operator in scenario.operators.items()
+        if operator.threads > 1
+    ]
 
 
 def _has_event_time(operator: Operator) -> bool:
@@ -180,14 +194,14 @@ def _of_operator_policy(scenario: Scenario) -> list[tuple[str, object, str]]:
     return found
 
 
-def _of_rescaling(scenario: Scenario, name: str, event: Rescale) -> list[tuple[str, object, str]]:
+def _of_rescaling(scenario: Scenario, name: str, event: Rescale | Reconfigure) -> list[tuple[str, object, str]]:
     """Return the faults of rescaling: a key group moves from host to host, not between tasks of one host."""
     operator, placed = scenario.operators.get(event.operator), layout.placement(scenario)
     if operator is None:
         return []
     here, found = path_text(("events", name)), list[tuple[str, object, str]]()
     hosts = sum(group.used for group in scenario.hosts.values())
-    if event.parallelism > hosts:
+    if isinstance(event, Rescale) and event.parallelism > hosts:
         hint = f"one task on a host is, and {hosts} are in use at the start"
         found.append((f"{here}.parallelism", event.parallelism, hint))
     own = [placed[layout.task_name(event.operator, k)] for k in range(operator.parallelism)]
@@ -309,7 +323,8 @@ def _of_replicas(scenario: Scenario) -> list[tuple[str, object, str]]:
     if scenario.fault_tolerance.maintenance is not None:
         found.append(("fault_tolerance.maintenance", NO_VALUE, "without active replicas it is"))
     for name, event in scenario.events.items():
-        if isinstance(event, (Migrate, Rescale)) and not scenario.fault_tolerance.replicates_all:
+        moves = isinstance(event, (Migrate, Rescale)) or (isinstance(event, Reconfigure) and event.moves_each)
+        if moves and not scenario.fault_tolerance.replicates_all:
             found.append((path_text(("events", name, "kind")), event.kind, "without active replicas it is"))
     for name, replica in scenario.fault_tolerance.replicas.items():
         operator = scenario.operators.get(replica.operator)

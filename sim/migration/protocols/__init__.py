@@ -1,4 +1,4 @@
-"""Migration protocols by name: of key groups, and of whole dataflows.
+"""Migration protocols by name: of key groups, of whole dataflows, and of plans of bins.
 
 To add one for key groups, write its class in a file here, and name it below and in `PROTOCOLS` of
 `models.scenario.events`. `direct.SentState` is the base of those whose state travels; `replicate` makes active
@@ -15,8 +15,13 @@ from sim.migration.protocols.dcr import DCR
 from sim.migration.protocols.direct import Direct
 from sim.migration.protocols.dsm import DSM
 from sim.migration.protocols.lazy_move import LazyMove
+from sim.migration.protocols.megaphone import Megaphone
+from sim.migration.protocols.pause_and_resume import PauseAndResume
 from sim.migration.protocols.pause_drain_resume import PauseDrainResume
+from sim.migration.protocols.replication import Replication
+from sim.migration.protocols.stop_and_restart import StopAndRestart
 from sim.migration.rebalance import RebalanceProtocol
+from sim.migration.reconfiguration import ReconfigurationProtocol
 
 PROTOCOLS: dict[str, type[MoveProtocol]] = {
     "direct": Direct,
@@ -24,6 +29,12 @@ PROTOCOLS: dict[str, type[MoveProtocol]] = {
     "cpal": CPAL,
     "cpal_caught_up": CaughtUpCPAL,
     "lazy_move": LazyMove,
+    "replication": Replication,
 }
 PROTOCOLS_WITHOUT_CHECKPOINTS: dict[str, type[MoveProtocol]] = {"pause_drain_resume": PauseDrainResume}
 REBALANCE_PROTOCOLS: dict[str, type[RebalanceProtocol]] = {"dsm": DSM, "dcr": DCR, "ccr": CCR}
+RECONFIGURATION_PROTOCOLS: dict[str, type[ReconfigurationProtocol]] = {
+    "megaphone": Megaphone,
+    "stop-and-restart": StopAndRestart,
+    "pause-and-resume": PauseAndResume,
+}

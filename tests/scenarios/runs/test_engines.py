@@ -29,6 +29,7 @@ SHORT = {
     "flink-recovery": ["duration=80 s", "events.kill.at=30 s", "workload.clicks.rate=50 /s", *ONCE],
     "flink-rescale": ["duration=80 s", "events.more.at=30 s", "workload.clicks.rate=50 /s", *ONCE],
     "migration": ["workload.orders.rate=200 /s", *ONCE],
+    "migration-shootout": ["design=stop-and-restart", "duration=30 s", "workload.events.rate=200 /s", *ONCE],
     "mm1": ["duration=20 s", *ONCE],
     **{f"rebalance-{name}": MOVED for name in ("diamond", "grid", "linear", "star", "traffic")},
     "rebalance-chain-50": [*MOVED, "duration=100 s"],

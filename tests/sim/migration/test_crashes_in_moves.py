@@ -26,6 +26,7 @@ PHASES = {
     "lazy_move": {"stored", "move", "to_state", "to_checkpoint", "replayed"},
 }
 PHASES["cpal_caught_up"] = PHASES["cpal"] | {"drained"}
+PHASES["replication"] = PHASES["cpal_caught_up"] | {"stored", "loaded"}
 PARTS = ("source", "upstream", "moved", "sink", "origin", "target", "two at once")
 every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
 

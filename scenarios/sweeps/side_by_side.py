@@ -1,0 +1,142 @@
+"""All designs of a sweep in one table: a row for each design, a column for each metric, and why some cannot run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from analysis.comparison import mean_over
+from analysis.runs.metrics import quantity
+from models import display
+from models.errors import InputError
+from models.scenario.reading import DesignPoint
+from models.scenario.rules import not_simulated
+from models.scenario.scenario import Scenario
+from models.table import Column, Table
+from scenarios.sweeps.plan import short_names, short_values
+from scenarios.sweeps.summary import chosen_metrics
+from scenarios.sweeps.sweep import SweepResult
+
+_OF_MOVES = {
+    "moves.pause_s": "pause",
+    "latency_s.max": "largest latency",
+    "latency_s.p99": "p99 latency",
+    "moves.completion_s": "done",
+    "moves.bytes": "sent",
+    "moves.replayed": "sent again",
+    "guarantee.lost": "lost",
+    "memory.peak_bytes": "peak memory",
+}
+"""What people ask of a move, and the heads of its columns."""
+_WIDE = "memory.peak_bytes"  # for pages, unless it is asked for: a terminal has 80 characters
+
+
+def metrics_side_by_side(result: SweepResult, requested: Sequence[str] | None) -> list[str]:
+    """Return the metrics asked for; else those of moves where something moves, or the main ones."""
+    return ([] if requested else metrics_of_moves(result)) or chosen_metrics(result, requested)
+
+
+def metrics_of_moves(result: SweepResult) -> list[str]:
+    """Return the metrics of moves that the runs have; none where nothing moves."""
+    known = {name for row in result.rows for name in row.metrics}
+    if not any(name.startswith("moves.") for name in known):
+        return []
+    return [name for name in _OF_MOVES if name in known]
+
+
+def side_by_side(result: SweepResult, metrics: Sequence[str]) -> Table:
+    """Return a row for each design: its settings, and the mean of each metric over its replications."""
+    sweep = result.plan.scenario.sweep
+    settings = [Column(name, number=False, whole=True) for name in short_names(list(sweep))]
+    values = [
+        Column(_OF_MOVES.get(name, name), partial(_text, name), wide=name == _WIDE and len(metrics) > 1)
+        for name in metrics
+    ]
+    rows = []
+    for number, point in enumerate(result.plan.points):
+        own = result.replications(number)
+        names = [short_values(sweep[key])[sweep[key].index(value)] for key, value in point.settings.items()]
+        rows.append((*names, *(mean_over(own, name).mean for name in metrics)))
+    rows += [(name, *[""] * (len(sweep) - 1), *[None] * len(metrics)) for name in _left_out(result)]
+    count = result.plan.scenario.replications
+    title = f"Designs, means of {display.count(count, 'run')}" if count > 1 else "Designs, of one run each"
+    return Table(title, (*settings, *values), tuple(rows), "side-by-side")
+
+
+def _text(metric: str, value: float | None) -> str:
+    if metric.endswith("bytes"):
+        return display.size(value, 2)
+    return quantity(metric, value)
+
+
+def _left_out(result: SweepResult) -> dict[str, str]:
+    """Return design -> why it cannot run, of the designs that a sweep of `design` alone does not try."""
+    scenario = result.plan.scenario
+    if [*scenario.sweep] != ["design"]:
+        return {}
+    found = {name: _fault(scenario, name) for name in scenario.designs if name not in scenario.sweep["design"]}
+    return {name: why for name, why in found.items() if why}
+
+
+def reasons(result: SweepResult) -> dict[str, str]:
+    """Return design -> why it has no metrics: the fault that a run of it would report."""
+    found = dict[str, str]()
+    for row in result.failed:
+        settings = result.plan.points[row.point].settings
+        found.setdefault(", ".join(map(str, settings.values())), row.message)
+    return found | _left_out(result)
+
+
+def _fault(scenario: Scenario, design: str) -> str:
+    """Return the first fault of a design, or nothing."""
+    try:
+        faults = not_simulated(DesignPoint(0, {"design": design}).of(scenario))
+    except InputError as error:
+        faults = [*error.faults]
+    return str(faults[0]) if faults else ""
+
+
+def guarantees(result: SweepResult) -> dict[str, list[str]]:
+    """Return guarantee -> the designs that give it if a host fails; `none` where nothing is kept for that."""
+    found: dict[str, list[str]] = {}
+    for point in result.plan.points:
+        try:
+            tolerance = point.of(result.plan.scenario).fault_tolerance
+        except InputError:
+            continue
+        held = "none" if tolerance.method == "none" else tolerance.guarantee
+        found.setdefault(held, []).append(", ".join(map(str, point.settings.values())))
+    return found
+
+
+def sentences(result: SweepResult) -> list[str]:
+    """Return what no column says: why designs have no row, and what holds if a host fails."""
+    said = [f"{design}: {why}" for design, why in reasons(result).items()]
+    held = guarantees(result)
+    if len(held) > 1:
+        said += [f"Guarantee if a host fails, {guarantee}: {', '.join(names)}." for guarantee, names in held.items()]
+    return said
+
+
+def document(result: SweepResult, metrics: Sequence[str]) -> dict[str, Any]:
+    """Return the same for JSON."""
+    held = {name: guarantee for guarantee, names in guarantees(result).items() for name in names}
+    why = reasons(result)
+    designs = []
+    for number, point in enumerate(result.plan.points):
+        own, name = result.replications(number), ", ".join(map(str, point.settings.values()))
+        means = {metric: mean_over(own, metric) for metric in metrics}
+        designs.append(
+            {
+                "settings": dict(point.settings),
+                "runs": len(own),
+                "guarantee": held.get(name),
+                "reason": why.get(name),
+                "metrics": {metric: {"mean": one.mean, "ci95": one.ci95} for metric, one in means.items()},
+            }
+        )
+    for name, reason in _left_out(result).items():
+        left = {"settings": {"design": name}, "runs": 0, "guarantee": None, "reason": reason, "metrics": {}}
+        designs.append(left)
+    return {"scenario": result.plan.scenario.name, "designs": designs}

@@ -1,0 +1,74 @@
+"""`pause-and-resume`: the tasks that give or get key groups pause until the states have moved.
+
+The partial pause-and-resume of Flux (Shah et al., ICDE 2003) and SEEP (Castro Fernandez et al., SIGMOD 2013), as
+Hoffmann et al., *Megaphone*, PVLDB 12(9), 2019, section 2, describes it.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from sim.migration.pausing import PausingContext
+from sim.migration.protocol import Message
+from sim.migration.reconfiguration import ReconfigurationProtocol, Reconfigured
+
+
+class PauseAndResume(ReconfigurationProtocol):
+    """Redirect the key groups, drain the tasks concerned, move the states, and have the tasks go on.
+
+    Paused: the tasks that give or get a key group, with all that they have. Copied: states. Lost: nothing. Twice:
+    nothing.
+    """
+
+    context: ClassVar[type[PausingContext]] = PausingContext
+
+    @property
+    def concerned(self) -> tuple[int, ...]:
+        """Return the tasks that give or get a key group."""
+        return tuple(sorted({task for carry in self.plan.steps[0] for task in (carry.source, carry.target)}))
+
+    # -- at the coordinator
+
+    def start(self, ctx: PausingContext) -> None:
+        ctx.configure(0)
+        for task in self.plan.senders:
+            ctx.send(task, "redirect")
+
+    def on_installed(self, ctx: PausingContext, message: Message) -> None:
+        assert isinstance(message.note, int)
+        if self.last_of("installed", message.note, range(len(self.plan.steps[0]))):
+            ctx.broadcast(self.concerned, "resume", None)
+
+    def on_resumed(self, ctx: PausingContext, message: Message) -> None:
+        if self.last_of("resumed", message.sender, self.concerned):
+            ctx.done(Reconfigured.INSTALLED)
+
+    # -- upstream
+
+    def on_redirect(self, ctx: PausingContext, message: Message) -> None:
+        """Send to the new tasks from now on, and `pause` behind the last tuple that went to the old ones."""
+        ctx.redirect()
+        for task in self.concerned:
+            ctx.send(task, "pause", turn=True)
+
+    # -- at the tasks that pause
+
+    def on_pause(self, ctx: PausingContext, message: Message) -> None:
+        """Hold what comes next, and send the states, once all is processed that came before."""
+        if self.last_of("pause", message.sender, self.plan.senders):
+            ctx.drained()
+            ctx.hold()
+            ctx.give(0, "state")
+
+    def on_state(self, ctx: PausingContext, message: Message) -> None:
+        ctx.read(message.parcels[0], "read", message.note)
+
+    def on_read(self, ctx: PausingContext, message: Message) -> None:
+        ctx.install(message.parcels[0], 0)
+        assert isinstance(message.note, tuple)
+        ctx.tell("installed", message.note[1])
+
+    def on_resume(self, ctx: PausingContext, message: Message) -> None:
+        """Process what was held, and go on."""
+        ctx.release()
+        ctx.tell("resumed")
