@@ -151,6 +151,12 @@ class ScenarioDescription(Description):
         return (barriers.tolerated_failures + 1) * barriers.timeout_s < self.duration_s
 
     @property
+    def read_by_control(self) -> frozenset[str]:
+        """Return the sources that emit nothing by themselves: files or polls say what they read, and when."""
+        sources = {name: one for name, one in self.operators.items() if one.kind == "source"}
+        return frozenset(name for name, one in sources.items() if one.reading is not None)
+
+    @property
     def has_replicas(self) -> bool:
         """Return whether something has an active replica."""
         tolerance = self.fault_tolerance
