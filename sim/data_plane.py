@@ -613,6 +613,26 @@ class UnalignedPlane(ActionPlane, Protocol):
 
 
 @runtime_checkable
+class ReadingPlane(Plane, Protocol):
+    """A plane on which control says what sources read of their logs, and when (`OperatorPlan.is_read`).
+
+    Such a source emits nothing by itself. Its arrivals are numbered from 0.
+    """
+
+    def arrived(self, partition: int, before_ns: int) -> int:
+        """Return how many tuples arrive at a source before an instant, which may be to come."""
+
+    def arrival_ns(self, partition: int, number: int) -> int | None:
+        """Return when a tuple arrives at a source; None if there are not so many."""
+
+    def read(self, partition: int, first: int, end: int) -> None:
+        """Have a live source emit the arrivals `first` to `end - 1`, all now, also if its outbox is not empty."""
+
+    def read_again(self, partition: int, ranges: Sequence[tuple[int, int]]) -> None:
+        """Forget what a source keeps, and that it has emitted these (first, end): it reads them once more."""
+
+
+@runtime_checkable
 class TrimmingPlane(RecoverablePlane, Protocol):
     """A plane that trims outputs by rounds of acks, as `fault_tolerance.trimming` says, instead of with checkpoints."""
 
@@ -665,6 +685,14 @@ class AckerPlane(InstancePlane, Protocol):
 
 @runtime_checkable
 class DataPlane(
-    ParcelPlane, MovingPlane, UnalignedPlane, AckerPlane, TrimmingPlane, CountingPlane, SharedCpuPlane, Protocol
+    ParcelPlane,
+    MovingPlane,
+    UnalignedPlane,
+    AckerPlane,
+    ReadingPlane,
+    TrimmingPlane,
+    CountingPlane,
+    SharedCpuPlane,
+    Protocol,
 ):
     """A plane with all verbs, as the managers of a run need together."""

@@ -64,6 +64,7 @@ class OperatorPlan:
     timer_ns: int = 0  # time between two outputs of its timer, 0 without one
     timer_code: int = 0
     watermark_ns: int = 0  # of a source: time between two
+    is_read: bool = False  # a source of which control says what is read, and when
     timed: bool = False  # watermarks come to it, or from it: it or an operator downstream has a window
     reckoned: bool = True  # its inputs follow from the sources: no operator upstream has a window
 
@@ -118,6 +119,7 @@ def plan_operators(scenario: Scenario, replication: int, shares: Mapping[str, fl
         plans[name] = OperatorPlan(
             index=index,
             name=name,
+            is_read=name in scenario.read_by_control,
             code=code_of("operator", name),
             description=operator,
             service_ns=time_sampler(operator.service, seed, replication, name) if operator.service else None,

@@ -49,6 +49,7 @@ RUNS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
             ("windowed-join", SHORT, ONE, HISTOGRAMS),
             ("flink-recovery", *KILLED),
             ("flink-recovery", *KILLED, "fault_tolerance.barriers.unaligned=true"),
+            ("flink-recovery", *KILLED, 'operators.clicks.reading={ file = "200 ms", order = "newest-first" }'),
             ("spark-recovery", *KILLED),
             ("user-rebalance", "duration=30 s", "warmup=5 s", "events.move.at=10 s", "workload.views.rate=200 /s", ONE),
         ),

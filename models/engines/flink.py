@@ -111,13 +111,23 @@ BEHAVIOURS = (
     Behaviour(
         "Sources",
         Status.SIMPLIFIED,
-        "A source reads a durable log in the order in which it was written, and what it reads costs nothing.",
+        "A source reads a durable log in the order in which it was written, and what it reads costs nothing, unless "
+        "`reading` says otherwise.",
     ),
     Behaviour(
-        "Order of files and splits",
+        "Files and polls",
+        Status.SIMPLIFIED,
+        "With `reading` a source reads file by file, or poll by poll, each with its own cost. Files that wait are read "
+        "as they were written, the newest one first, or at random; after a restart the order holds for what is read "
+        "again and for what has come meanwhile, as if listed anew. A file is read as a whole between two barriers, and "
+        "reading takes no core from its host.",
+        ("operators.*.reading",),
+    ),
+    Behaviour(
+        "Splits",
         Status.ABSENT,
-        "A file source may read newer files before older ones, and one task several splits or partitions in turns: "
-        "there is neither here, nor a cost of a file or a poll beside that of a record.",
+        "Each task of a source reads its own log. No enumerator hands out splits to the task that asks first, no task "
+        "reads several partitions in turns, and event time does not go with files.",
     ),
     Behaviour(
         "Failover regions",

@@ -54,9 +54,16 @@ BEHAVIOURS = (
         "Batches",
         Status.SIMPLIFIED,
         "A batch has what has arrived at its trigger, runs stage by stage, and is visible once all states are stored. "
-        "Its fixed costs are one time of planning and one of the commit. Sources share no limit of rows: "
-        "maxOffsetsPerTrigger is absent.",
+        "Its fixed costs are one time of planning and one of the commit.",
         ("fault_tolerance.micro_batches.plan", "fault_tolerance.micro_batches.commit"),
+    ),
+    Behaviour(
+        "Limits of a batch",
+        Status.SIMPLIFIED,
+        "`max_offsets` is maxOffsetsPerTrigger of each Kafka source, whose partitions are its tasks: they share it in "
+        "proportion to what waits, and what is left waits for the next trigger. There is no minOffsetsPerTrigger, and "
+        "no limit of files or bytes.",
+        ("fault_tolerance.micro_batches.max_offsets",),
     ),
     Behaviour(
         "Executors and cores",
@@ -97,8 +104,8 @@ BEHAVIOURS = (
     Behaviour(
         "Interrupted batch",
         Status.SIMPLIFIED,
-        "What was not committed runs again first, with exactly its range, and then the backlog in one batch. The range "
-        "counts as logged at the trigger, and not some 50 ms later.",
+        "What was not committed runs again first, with exactly its range, and then the backlog in one batch, or in as "
+        "many as `max_offsets` makes of it. The range counts as logged at the trigger, and not some 50 ms later.",
     ),
     Behaviour(
         "First batch after a start",

@@ -161,6 +161,18 @@ class ScenarioDescription(Description):
         return (barriers.tolerated_failures + 1) * barriers.timeout_s < self.duration_s
 
     @property
+    def limits_batches(self) -> bool:
+        """Return whether a micro-batch takes so many records only, and leaves what has arrived beyond."""
+        batches = self.fault_tolerance.batches
+        return batches is not None and batches.max_offsets is not None
+
+    @property
+    def read_by_control(self) -> frozenset[str]:
+        """Return the sources that emit nothing by themselves: files, polls or batches say what they read, and when."""
+        sources = {name: one for name, one in self.operators.items() if one.kind == "source"}
+        return frozenset(name for name, one in sources.items() if one.reading is not None or self.limits_batches)
+
+    @property
     def has_replicas(self) -> bool:
         """Return whether something has an active replica."""
         tolerance = self.fault_tolerance

@@ -285,6 +285,9 @@ class MicroBatches(Description):
     """Time from the last output of a batch until it is in the commit log, and the next may begin; without it none."""
     cold: TimeDistribution | None = None
     """Time added to `plan` of the first batch after a restart of the driver, whose code is cold; without it none."""
+    max_offsets: Count | None = None
+    """Most records that a batch takes from each source; without it all that have arrived. The tasks of a source share
+    it in proportion to what waits at them, rounded down, and one record at least for each at which something waits."""
 
 
 class Changelog(Description):

@@ -98,6 +98,22 @@ class Timer(Description):
     """Time between two outputs of a task."""
 
 
+class Reading(Description):
+    """How a task of a source reads its log: a file, or what one poll returns, at a time; one of the two.
+
+    Its records are there once it is read, all at one instant. Without it a source has each record as it is written.
+    """
+
+    file_s: PositiveSeconds | None = Field(default=None, alias="file")
+    """Time of which a file has the records; it can be read from its end on."""
+    poll: Count | None = None
+    """Most records that a poll returns; it returns those that are there, and waits while there are none."""
+    cost: TimeDistribution | None = None
+    """Time that a file or a poll takes, beside its records; without it none."""
+    order: Literal["written", "newest-first", "shuffled"] = "written"
+    """Order of the files that wait: as they were written, the newest one first, or at random."""
+
+
 class Operator(Description):
     """One operator of the dataflow; `parallelism` tasks, each of `threads` threads.
 
@@ -146,6 +162,8 @@ class Operator(Description):
     """Places of a task for tuples in its queue and those under way to it; without it there is no bound. Where none is
     free the senders wait, up to the source.
     """
+    reading: Reading | None = None
+    """How the tasks of a source read what was written; without it each record at once, at no cost."""
     commit: Literal["at-once", "at-checkpoint"] = "at-once"
     """When what a sink delivers is visible to others: `at-once`, or `at-checkpoint`: it goes into a transaction, which
     is committed when the checkpoint of the job is complete that covers it (two-phase commit)."""

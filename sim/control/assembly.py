@@ -30,6 +30,7 @@ from sim.control.replicas import Replicas
 from sim.control.restarts import Restarts
 from sim.control.run_state import RunState
 from sim.control.slots import Slots
+from sim.control.source_reading import SourceReading
 from sim.control.statistics import Statistics
 from sim.data_plane import DataPlane, Listener, Plane, TrimmingPlane
 from sim.migration.adjustment import AdjustmentServices
@@ -89,6 +90,7 @@ class Control:
     paces: Paces
     job_scaling: JobScaling | None
     readers: ReadCommitted
+    source_reading: SourceReading | None
 
     def __init__(self, plan: RunPlan, plane: PlaneFactory, clock: Clock | None = None) -> None:
         self.state = state = RunState(plan, clock or Clock())
@@ -130,6 +132,7 @@ class Control:
         if self.barriers.rules is not None and isinstance(method, RegionRestart):
             self.job_scaling = JobScaling(state, method, self.crash, self.failures, self.barriers, self.recoveries)
         self.readers = ReadCommitted(state, self.instances)
+        self._read_sources(state)
         self.coordinator.runtime.restarts = Restarts(
             state,
             self.instances,
@@ -165,6 +168,14 @@ class Control:
         self.checkpoint_source.held_back = self.rebalances.holds_back_waves
         self.rebalances.wave_is_open = self.checkpoint_source.is_open
 
+    def _read_sources(self, state: RunState) -> None:
+        """Have sources read their logs that have files or polls."""
+        self.source_reading = None
+        if any(operator.description.reading is not None for operator in state.plan.operators):
+            self.source_reading = made = SourceReading(state, self.recoveries)
+            self.barriers.left_source, self.barriers.completed = made.passed_barrier, made.completed
+            self.recovery.reads_again, self.recovery.reads_on = made.begin_again, made.go_on
+
     def start(self) -> None:
         """Start the processes in the order in which they act where they meet at one instant.
 
@@ -184,6 +195,8 @@ class Control:
             self.paces.start()
             self.reconfigurations.start()
             self.readers.start()
+            if self.source_reading is not None:
+                self.source_reading.start()
         tolerance = self.plan.scenario.fault_tolerance
         if tolerance.job_checkpoints is not None:
             self.barriers.start()
@@ -242,6 +255,8 @@ class Control:
 
     def idle(self, task: int) -> None:
         self.catch_ups.notice_empty(task)
+        if self.source_reading is not None:
+            self.source_reading.idle(task)
 
     def message(self, token: int, task: int) -> None:
         if not self.barriers.comes(token, task):

@@ -92,6 +92,8 @@ class BarrierCheckpoints:
         self.ended: Ended = lambda completed: None  # told of each checkpoint that does not end with a failure
         self.commits = PreCommits(state)
         self.copies: LocalCopies | None = None  # set by who reads them
+        self.left_source: Callable[[int, int], None] = lambda token, task: None  # told of a barrier at a source
+        self.completed: Callable[[int], None] = lambda token: None  # told of a complete checkpoint, by its token
         self.fail_job: Callable[[str], None] | None = None  # called with the reason; set by whom it concerns
         self._subtasks = _subtasks(state.plan, self.cluster.partition_task) if self.rules is not None else []
         self._unaligned = scenario.fault_tolerance.unaligned
@@ -195,6 +197,8 @@ class BarrierCheckpoints:
             if checkpoint in self._open:
                 self.commits.note(checkpoint.number, task)
                 self._save(checkpoint, number, subtask)
+                if not subtask.channels:
+                    self.left_source(token, task)
                 if self._unaligned and not aligned:
                     self._record(checkpoint, task, number, subtask)
                 else:
@@ -310,6 +314,7 @@ class BarrierCheckpoints:
             for earlier in self._open[: self._open.index(checkpoint)]:
                 self._give_up(earlier, "subsumed")
             self._end(checkpoint, "completed")
+            self.completed(checkpoint.token)
             checkpoint.completed_ns = self.clock.now_ns()
             self._complete, self._is_based = checkpoint.number, checkpoint.stops is None
             self._expired = 0

@@ -156,6 +156,7 @@ class CatchUps:
     def __init__(self, state: StateOn[IdlePlane]) -> None:
         self.state, self.cluster = state, state.cluster
         self._open: list[CatchUp] = []
+        self._besides: dict[int, None] = {}  # tasks that are watched in any case
 
     def __bool__(self) -> bool:
         """Return whether an outage is not caught up with."""
@@ -186,9 +187,15 @@ class CatchUps:
             catch_up.stop()
             self._watch()
 
+    def watch_besides(self, tasks: Sequence[int]) -> None:
+        """Have the plane tell of these tasks, too, whatever outages wait for."""
+        self._besides = dict.fromkeys(tasks)
+        self._watch()
+
     def _watch(self) -> None:
         """Ask the plane for the tasks that any outage waits for."""
-        self.state.plane.watch(dict.fromkeys(task for catch_up in self._open for task in catch_up.awaited()))
+        awaited = dict.fromkeys(task for catch_up in self._open for task in catch_up.awaited())
+        self.state.plane.watch(awaited | self._besides)
 
     def redirect(self, taken_over: list[tuple[int, int]]) -> None:
         """Let earlier outages wait for the successors of tasks that died.

@@ -21,8 +21,7 @@ from sim.control.recovery import Recovery
 from sim.control.region_restarts import RegionRestarts
 from sim.control.replicas import Replicas
 from sim.control.restart_loop import JOB, RestartLoop
-from sim.control.run_state import StateOn
-from sim.data_plane import ParcelPlane
+from sim.control.run_state import RunState
 from sim.migration.moves import Migrations
 from sim.recovery.micro_batch import MicroBatch
 from sim.recovery.region_restart import RegionRestart
@@ -33,7 +32,7 @@ class CrashCoordinator:
 
     def __init__(
         self,
-        state: StateOn[ParcelPlane],
+        state: RunState,
         outages: Outages,
         catch_ups: CatchUps,
         replicas: Replicas,

@@ -28,8 +28,8 @@ from sim.control.cluster import LostPartition, RunPlan
 from sim.control.instances import Instances
 from sim.control.recoveries import Recoveries
 from sim.control.restart_loop import RestartLoop
-from sim.control.run_state import StateOn
-from sim.data_plane import REMOTE, ParcelPlane
+from sim.control.run_state import RunState
+from sim.data_plane import REMOTE
 from sim.draws import code_of, delay_ns
 from sim.recovery.micro_batch import MicroBatch
 
@@ -43,7 +43,7 @@ class MicroBatches:
 
     def __init__(
         self,
-        state: StateOn[ParcelPlane],
+        state: RunState,
         method: MicroBatch,
         recoveries: Recoveries,
         instances: Instances,
@@ -72,6 +72,8 @@ class MicroBatches:
         self._lost: list[LostPartition] = []  # what comes back with the driver
         self._restarting = self._waits = False
         self._behind, self._usual_ns = False, self._interval_ns
+        self._read = dict.fromkeys(self._sources, 0)  # arrivals that batches have taken, where they have a limit
+        self._leaves = False  # the limit has left something for the next batch
         instances.task_added.append(self._gate)
         recoveries.is_taking.append(lambda _: self._behind)
 
@@ -193,7 +195,7 @@ class MicroBatches:
         took_ns = self.clock.now_ns() - begun_ns
         if not self._behind:
             self._usual_ns = max(self._usual_ns, took_ns)
-        elif took_ns <= self._usual_ns and self.method.driver_is_down is False:
+        elif took_ns <= self._usual_ns and self.method.driver_is_down is False and not self._leaves:
             self._behind = False
             for task, alive in enumerate(self.cluster.task_alive):
                 if alive:
@@ -209,11 +211,29 @@ class MicroBatches:
         return any(self.plane.receivers(one) for one in self._sources)
 
     def _emit(self) -> None:
-        """Let sources emit what has arrived, and no more."""
+        """Let sources emit what has arrived, up to the limit of a batch, and no more."""
+        if self._times.max_offsets is not None:
+            self._take(self._times.max_offsets)
+            return
         for partition in self._sources:
             task = self.cluster.partition_task[partition]
             self.plane.unpause(task)
             self.plane.pause(task, None)
+
+    def _take(self, limit: int) -> None:
+        """Let the tasks of each source emit so many in all."""
+        plane, now, operators = self.state.plane, self.clock.now_ns(), self.cluster.partition_operator
+        live = [one for one in self._sources if self.cluster.partition_live[one]]
+        self._leaves = False
+        for operator in dict.fromkeys(operators[one] for one in live):
+            own = [one for one in live if operators[one] == operator]
+            waiting = [plane.arrived(one, now) - self._read[one] for one in own]
+            for partition, taken in zip(own, shared(limit, waiting), strict=True):
+                first = self._read[partition]
+                self._read[partition] = first + taken
+                if taken:
+                    plane.read(partition, first, first + taken)
+            self._leaves |= sum(waiting) > limit
 
     def _gate(self, task: int) -> None:
         """Pause a task whose stage has not begun; sources are paused unless a batch begins."""
@@ -322,6 +342,19 @@ class MicroBatches:
             self.recoveries.starting.remove(loss)
         live = self.cluster.partition_live
         self._start([loss for loss in losses if not live[loss.partition]])
+
+
+def shared(limit: int, waiting: Sequence[int]) -> list[int]:
+    """Return how many tuples each task of a source emits in a batch with a limit, of those that wait at it.
+
+    Each in proportion to what waits there, rounded down, and one at least where one waits. Source: Spark,
+    `KafkaMicroBatchStream.rateLimit`.
+
+    >>> shared(9, [30, 10])
+    [6, 2]
+    """
+    total = sum(waiting)
+    return [min(one, max(1, limit * one // total)) if total > limit else one for one in waiting]
 
 
 def _stages(plan: RunPlan) -> list[int]:

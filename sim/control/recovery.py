@@ -42,6 +42,9 @@ class Recovery:
         self.reads = SharedReads(state) if shares else None  # else the store is read as the plane says
         self._prepared: set[int] = set()  # partitions that have their state, and are not live yet
         self.opened: list[Callable[[int], None]] = []  # called with a host where a partition is live again
+        # Called with a live source: before it sends what it keeps, and when it may emit; set by who reads for sources.
+        self.reads_again: Callable[[int], None] = lambda partition: None
+        self.reads_on: Callable[[int], None] = lambda partition: None
 
     def take_orphans(self) -> list[LostPartition]:
         """Return, and forget, the partitions for which no host was alive, or had a free slot, and one is now."""
@@ -177,6 +180,7 @@ class Recovery:
         plane.open(partition)
         for told in self.opened:
             told(self.cluster.host_of(partition))
+        self.reads_again(partition)
         for receiver in plane.receivers(partition):
             successor = self.cluster.successor_of(receiver)
             if successor != receiver:  # a key group that has moved since the checkpoint
@@ -193,6 +197,7 @@ class Recovery:
         plane.release(partition)
         if operator.is_source or operator.timer_ns:
             plane.resume(partition)
+            self.reads_on(partition)
         self.recoveries.catch_ups.notice_empty(self.cluster.partition_task[partition])
 
     def _keep_for_replicas(self, partition: int) -> None:

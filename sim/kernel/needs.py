@@ -225,6 +225,7 @@ OF_OPERATOR: tuple[Row[OperatorPlan], ...] = (
     Row(lambda _, one: _when(one.description.buffer is not None, f"the queues of {one.name} are bounded")),
     Row(_has_no_service),
     Row(_is_source_with_service),
+    Row(lambda _, one: _when(one.is_read, f"{one.name} does not read each record at once")),
 )
 OF_HOST: tuple[Row[_Host], ...] = (
     Row(_is_shared_with_others, (SharedCpuPlane,)),

@@ -84,7 +84,7 @@ def _made(operator: OperatorPlan, tuple_id: int, key: int) -> list[tuple[int, in
 def _begun(plane: PlaneState) -> Iterator[tuple[Partition, int, int]]:
     """Yield (partition, id, key) of all that sources and timers emitted."""
     for source in plane.sources:
-        for sequence in range(source.emitted):
+        for sequence in source.emitted_numbers():
             yield source.partition, source_id(source.code, sequence), source.keys[sequence]
     for partition in plane.all_partitions():
         for number in range(1, partition.time.ticks + 1):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from models.records.tables import NEVER
@@ -32,11 +32,21 @@ class Source:
         self.arrived = 0  # arrivals whose instant has come
         self.emitted = 0
         self.again: deque[int] = deque()  # numbers of tuples that control wants emitted once more
-        self._wait_for(0)
+        self.read_numbers: set[int] = set()  # that control had read, where nothing is emitted without it
+        if not partition.operator.is_read:
+            self._wait_for(0)
 
     def lag(self, now_ns: int) -> int:
         """Return how many tuples arrived before now and are not emitted."""
-        return max(0, bisect_right(self.arrivals_ns, now_ns - 1) - self.emitted)  # it may emit at this instant already
+        return max(0, self.arrived_before(now_ns) - self.emitted)  # it may emit at this instant already
+
+    def arrived_before(self, instant_ns: int) -> int:
+        """Return how many tuples arrive before an instant."""
+        return bisect_right(self.arrivals_ns, instant_ns - 1)
+
+    def emitted_numbers(self) -> Iterable[int]:
+        """Return the numbers of the tuples that were emitted, rising."""
+        return sorted(self.read_numbers) if self.partition.operator.is_read else range(self.emitted)
 
     def _wait_for(self, index: int) -> None:
         if index < len(self.arrivals_ns):
@@ -53,8 +63,27 @@ class Source:
             self._emit(upto)
         self._wait_for(upto)
 
+    def read(self, first: int, end: int) -> None:
+        """Emit these arrivals, which control has read."""
+        now = self.plane.clock.now_ns()
+        for number in range(first, end):
+            created = self.arrivals_ns[number]
+            self.read_numbers.add(number)
+            self.plane.recorder.visit(self.partition.task, created, now, now)
+            self.plane.emit(self.partition, source_id(self.code, number), created, self.keys[number])
+        self.emitted = len(self.read_numbers)
+
+    def read_again(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """Forget what is kept, and that these were emitted."""
+        self.partition.kept.clear()
+        for first, end in ranges:
+            self.read_numbers.difference_update(range(first, end))
+        self.emitted = len(self.read_numbers)
+
     def resume(self) -> None:
         """Emit the arrivals of the time when the task was down."""
+        if self.partition.operator.is_read:
+            return
         # Only arrivals before now: those of this instant have an event of their own, which is still to come.
         self._emit(bisect_right(self.arrivals_ns, self.plane.clock.now_ns() - 1))
 

@@ -183,6 +183,31 @@ class PlainPlane(Acks, Trims, Parcels, Actions, GroupInstances):
             if source.partition.number == partition:
                 source.resume()
 
+    # -- what control has sources read
+
+    def _source(self, partition: int) -> Source:
+        return next(source for source in self.sources if source.partition.number == partition)
+
+    def arrived(self, partition: int, before_ns: int) -> int:
+        """Return how many tuples arrive at a source before an instant."""
+        return self._source(partition).arrived_before(before_ns)
+
+    def arrival_ns(self, partition: int, number: int) -> int | None:
+        """Return when a tuple arrives at a source; None if there are not so many."""
+        arrivals_ns = self._source(partition).arrivals_ns
+        return arrivals_ns[number] if number < len(arrivals_ns) else None
+
+    def read(self, partition: int, first: int, end: int) -> None:
+        """Have a source emit these arrivals now."""
+        self._source(partition).read(first, end)
+        self.tell()
+
+    def read_again(self, partition: int, ranges: Sequence[tuple[int, int]]) -> None:
+        """Forget what a source keeps, and that it has emitted these arrivals."""
+        self._source(partition).read_again(ranges)
+
+    # --
+
     def work(self, task: int, ns: int, token: int) -> None:
         """Occupy the task for a time, ahead of its queue."""
         busy = self.tasks[task]

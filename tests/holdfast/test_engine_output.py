@@ -153,7 +153,7 @@ def test_a_run_lists_what_is_modelled_in_all_that_it_writes(tmp_path: Path, caps
     assert len(said) > len(Status)  # what is wrapped stands below the names
     assert all(line.startswith(" " * 14) for line in said if ":" not in line)
     assert "Apache Flink 2.3" in page
-    assert "order of files and splits: absent" in page
+    assert "splits: absent" in page
     assert "go back to the last checkpoint that all tasks have completed" in page
     assert "its own newest checkpoint" not in page
     assert code(["run", "mm1", "--set", "duration=20 s", "--set", "warmup=1 s", "--json"]) == 0

@@ -165,6 +165,11 @@ def _of_times(scenario: Scenario) -> Iterator[Advice]:
         if isinstance(event, HostFailure) and _detected_s(scenario, event) >= duration:
             text = "is so late that the failure is not detected before the run ends"
             yield Advice(path_text(("events", name, "at")), text)
+    for name, operator in scenario.operators.items():
+        reading = operator.reading
+        if reading is not None and reading.file_s and reading.cost and reading.cost.mean_s >= reading.file_s:
+            text = f"is not shorter than a file of {units.show(reading.file_s, 's')}: the backlog grows without end"
+            yield Advice(path_text(("operators", name, "reading", "cost")), text)
     for name, group in scenario.hosts.items():
         if isinstance(group.failures, ScheduledFailures) and min(group.failures.at_s) >= duration:
             yield Advice(path_text(("hosts", name, "failures", "at")), "is after the end of the run")

@@ -12,7 +12,7 @@ import networkx as nx
 
 from models import display, units
 from models.errors import NO_VALUE, InputFault
-from models.scenario.job import Operator
+from models.scenario.job import Operator, Reading
 from models.scenario.scenario import Scenario
 from models.scenario.workload import ProfileRate
 from models.topology import layout
@@ -73,6 +73,8 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
         yield from _of_window(name, operator)
         yield from _of_timer(name, operator)
         yield from _of_tasks(name, operator)
+        if operator.kind == "source" and operator.reading is not None:
+            yield from _of_reading(scenario, name, operator.reading, "duration" not in broken)
     if whole("operators", broken):
         yield from _of_shape(scenario)
 
@@ -162,6 +164,8 @@ def _of_kind(name: str, operator: Operator) -> Iterator[InputFault]:
         yield InputFault(_at(name, "selectivity"), operator.selectivity, "must be at most 1 for a filter")
     if kind == "source":
         yield from _of_source(name, operator)
+    elif operator.reading is not None:
+        yield InputFault(_at(name, "reading"), NO_VALUE, f"{_a(kind)} reads no log", "sources do")
     if kind == "sink" and operator.selectivity != 1:
         yield InputFault(_at(name, "selectivity"), operator.selectivity, "a sink has no output")
     if kind == "sink" and operator.output is not None:
@@ -209,6 +213,24 @@ def _of_source(name: str, operator: Operator) -> Iterator[InputFault]:
     for key in ("service", "output", "state"):
         if getattr(operator, key) is not None:
             yield InputFault(_at(name, key), NO_VALUE, f"a source has no {key}", hint if key == "output" else "")
+
+
+def _of_reading(scenario: Scenario, name: str, reading: Reading, has_end: bool) -> Iterator[InputFault]:
+    """Yield ways to read that are not one, and files that are too short, or never complete (if the run `has_end`)."""
+    here = ("operators", name, "reading")
+    if (reading.file_s is None) == (reading.poll is None):
+        rule = "needs a file or a poll" if reading.poll is None else "cannot be by file and by poll"
+        yield InputFault(path_text(here), NO_VALUE, rule, 'as in file = "200 ms", or poll = 500')
+    if reading.order != "written" and reading.file_s is None:
+        rule = "is an order of files; a poll returns records as they were written"
+        yield InputFault(_at(name, "reading", "order"), reading.order, rule, 'as in file = "200 ms"')
+    if reading.file_s is not None:
+        shown, where = units.show(reading.file_s, "s"), _at(name, "reading", "file")
+        if reading.file_s < SHORTEST_S:
+            yield InputFault(where, shown, f"must be at least {units.show(SHORTEST_S, 's')}")
+        elif has_end and reading.file_s >= scenario.duration_s:
+            rule = f"must be shorter than the duration of {units.show(scenario.duration_s, 's')}"
+            yield InputFault(where, shown, rule, "a file is read once it is complete")
 
 
 def _of_tasks(name: str, operator: Operator) -> Iterator[InputFault]:

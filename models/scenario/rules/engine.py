@@ -52,6 +52,7 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
         shown = units.show(detector.timeout_s, "s")
         yield InputFault("detector.timeout", shown, rule, "set detector.heartbeat as well")
     yield from _of_keys(scenario, engine.name)
+    yield from _of_readings(scenario, engine.name, engine.short)
     if engine.name == "spark":
         yield from _without_slots(scenario, "an executor of Spark has cores", "spark.executor.cores")
         yield from _of_executors(scenario)
@@ -98,6 +99,21 @@ def _of_keys(scenario: Scenario, engine: str) -> Iterator[InputFault]:
         if operator.key_group_assignment == "ranges" and engine != "flink":
             where = path_text(("operators", name, "key_group_assignment"))
             yield InputFault(where, operator.key_group_assignment, "is of Flink", "leave it out")
+
+
+_READINGS = {
+    "spark": "a batch takes what has arrived; micro_batches.max_offsets (maxOffsetsPerTrigger) limits it",
+    "kafka-streams": "a poll costs nothing here (max.poll.records, poll.ms): put the time into operators.X.service",
+    "storm": "a spout emits tuple by tuple; acker.pending (topology.max.spout.pending) limits it",
+}
+
+
+def _of_readings(scenario: Scenario, engine: str, short: str) -> Iterator[InputFault]:
+    """Yield files and polls of sources that have none."""
+    for name, operator in scenario.operators.items():
+        if operator.reading is not None and operator.kind == "source" and engine in _READINGS:
+            where = path_text(("operators", name, "reading"))
+            yield InputFault(where, NO_VALUE, f"is not of {short}", _READINGS[engine])
 
 
 class _Words(NamedTuple):

@@ -43,6 +43,7 @@ def not_simulated(scenario: Scenario) -> list[InputFault]:
     if scenario.placement.plan is not None:
         found.append(("placement.plan", scenario.placement.plan, "placement.tasks is"))
     found += _of_fault_tolerance(scenario)
+    found += _of_readings(scenario)
     if scenario.elasticity.policy == "operators":
         found += _of_operator_policy(scenario)
     elif scenario.elasticity.policy != "none":
@@ -220,6 +221,34 @@ def _beside_moves(scenario: Scenario, path: str, what: str) -> list[tuple[str, o
             hint = "with fault_tolerance.barriers a rescaling of the job is, which goes back to a checkpoint of it"
         found.append((path, what, hint))
     return found
+
+
+def _of_readings(scenario: Scenario) -> list[tuple[str, object, str]]:
+    """Return (path, value, hint) of what meets sources that read files or polls, and is not simulated.
+
+    Whatever reads them goes back as a whole, in the order in which they read now; event time would have to wait for the
+    oldest file.
+    """
+    tolerance = scenario.fault_tolerance
+    read = [path_text(("operators", name, "reading")) for name, one in scenario.operators.items() if one.reading]
+    if not read:
+        return []
+    restarts = tolerance.method == "region-restart" and tolerance.job_checkpoints is not None
+    fails = scenario.may_fail or scenario.checkpoints_may_fail_it
+    moved = scenario.migrates or scenario.rebalances or scenario.adjusts or scenario.waves.interval_s is not None
+    moved = moved or any(isinstance(event, Reconfigure) for event in scenario.events.values())
+    timed = any(_has_event_time(one) for one in scenario.operators.values())
+    without = (
+        (not restarts and fails, 'with fault_tolerance.method = "region-restart" and barriers it is'),
+        (
+            not restarts and tolerance.method not in ("none", "checkpoint", "region-restart"),
+            'with fault_tolerance.method = "region-restart" and barriers it is, or "none"',
+        ),
+        (scenario.rescales_job, "without rescalings of the job it is"),
+        (not scenario.rescales_job and (moved or scenario.has_replicas), "without moves and replicas of tasks it is"),
+        (timed, "without windows, joins and timers it is: event time would wait for the oldest file"),
+    )
+    return [(where, NO_VALUE, hint) for where in read for there, hint in without if there]
 
 
 def _is_simple(join: Operator) -> bool:

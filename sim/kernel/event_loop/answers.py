@@ -27,7 +27,9 @@ from sim.kernel.tools.pointer import State, prefetch
 
 if TYPE_CHECKING:
     from sim.arrival_stream import ArrivalStream
+    from sim.clock import Clock
     from sim.control.cluster import Cluster, RunPlan
+    from sim.kernel.event_loop.reading import Log
     from sim.recording import Recording
 
 
@@ -116,6 +118,8 @@ class Answers(ABC):
     recording: Recording
     _plan: RunPlan
     _cluster: Cluster
+    _clock: Clock
+    _logs: dict[int, Log]
 
     @abstractmethod
     def _now(self) -> None:
@@ -168,6 +172,8 @@ class Answers(ABC):
         rows = np.zeros((sources.size, 2), np.int64)
         rows[:, 0] = self.state.partitions["operator"][sources["partition"]]
         rows[:, 1] = sources["arrived"] - sources["emitted"]
+        for source, log in self._logs.items():
+            rows[source, 1] = max(0, log.before(self._clock.now_ns()) - len(log.read))
         return rows
 
     def statistics(self) -> list[Statistic]:
@@ -193,9 +199,13 @@ class Answers(ABC):
         sources = range(self.state.sources.shape[0])
         unfinished = [self._unfinished(source) for source in sources] if self._plan.acker else None
         expected, lost, duplicated = audit.settle(
-            self.state, self._arrival_streams, self._carried(), self._saved(), unfinished
+            self.state, self._arrival_streams, self._carried(), self._saved(), unfinished, read=self._read_numbers()
         )
         return self._ledger_rows(expected, lost, duplicated)
+
+    def _read_numbers(self) -> dict[int, list[tuple[int, int]]]:
+        """Return the ranges that were emitted of sources that control reads."""
+        return {source: [*log.read] for source, log in self._logs.items()}
 
     def _ledger_rows(
         self, expected: np.ndarray, lost: np.ndarray, duplicated: np.ndarray

@@ -7,7 +7,7 @@ anything that would follow from it. Operators downstream of a window are not aud
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +31,7 @@ from sim.kernel.event_loop.codes import BROADCAST, NONE
 from sim.kernel.event_loop.instances import stored_at
 from sim.kernel.event_loop.trimming import restorable
 from sim.kernel.event_loop.windows import window_id
-from sim.kernel.tools.audit_sums import by_sum
+from sim.kernel.tools.audit_sums import Ranges, by_sum
 from sim.kernel.tools.cache import allocating, kernel
 from sim.kernel.tools.draws import child_id, output_count, output_key, source_id
 from sim.kernel.tools.pointer import State
@@ -63,6 +63,7 @@ def settle(
     saved: Sequence[Saved] = (),
     unfinished: Sequence[np.ndarray] | None = None,
     since: Since | None = None,
+    read: Mapping[int, Ranges] | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Expected, lost and duplicated inputs, each (n_operators,); `streams()` repeat the arrivals at each source.
 
@@ -72,6 +73,8 @@ def settle(
     `unfinished` has by source the numbers of the roots that are not done, where there is an acker: what is missing of
     them will come again.
 
+    `read` has by source what was emitted of those of which control says what they read.
+
     Where a host may fail, ids are looked for one by one unless their sums show that all were applied once
     (`audit_by_sum`). Where none can, sums are all that is known; raises RuntimeError if they are not what follows from
     the sources, which would be an error of the engine.
@@ -79,12 +82,12 @@ def settle(
     if state.ids["overdue"]:
         raise RuntimeError(f"{state.ids['overdue']} tuples were sent again whose ids had been forgotten")
     if not state.options["logs_ids"]:
-        return by_sum(state)
+        return by_sum(state, read)
     if not (carried or saved or unfinished is not None or state.options["marks_twice"]):
-        found = by_sum_of_states(state, since)
+        found = by_sum_of_states(state, since, read)
         if found is not None:
             return found
-    return _by_id(state, streams(), carried, saved, unfinished, since)
+    return _by_id(state, streams(), carried, saved, unfinished, since, read)
 
 
 def _by_id(
@@ -94,6 +97,7 @@ def _by_id(
     saved: Sequence[Saved],
     unfinished: Sequence[np.ndarray] | None,
     since: Since | None,
+    read: Mapping[int, Ranges] | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     expected, lost, duplicated = (np.zeros(state.operators.shape[0], np.int64) for _ in range(3))
     size = 2
@@ -122,7 +126,7 @@ def _by_id(
         np.add.at(lost, state.partitions["operator"], np.maximum(since.base - gone, 0))
         gone = np.maximum(gone - since.base, 0)
         enter_coming(state, table, sieve, gone, since.coming, expected, lost, stack)
-    for source, first, arrivals, keys in _emitted(state, streams, before):
+    for source, first, arrivals, keys in _emitted(state, streams, before, read or {}):
         again = done = np.zeros(keys.size, np.bool_)
         if unfinished is not None:
             again = np.isin(np.arange(first, first + keys.size), unfinished[source])
@@ -140,16 +144,32 @@ def _stack(state: State) -> np.ndarray:
 
 
 def _emitted(
-    state: State, streams: Sequence[Iterable[Block]], before: np.ndarray
+    state: State, streams: Sequence[Iterable[Block]], before: np.ndarray, read: Mapping[int, Ranges]
 ) -> Iterator[tuple[int, int, np.ndarray, np.ndarray]]:
     """(source, sequence number of the first, arrivals, keys) of all that was emitted behind the first so many."""
     for source, stream in enumerate(streams):
         first, emitted = int(before[source]), int(state.sources["emitted"][source])
+        if source in read:
+            yield from _in_ranges(source, stream, read[source])
         blocks = iter(stream)
         while first < emitted:
             arrivals, keys = next(blocks)
             yield source, first, arrivals, keys[: emitted - first]
             first += keys.size
+
+
+def _in_ranges(
+    source: int, stream: Iterable[Block], ranges: Ranges
+) -> Iterator[tuple[int, int, np.ndarray, np.ndarray]]:
+    """Yield the same of what is in rising ranges of numbers."""
+    first = 0
+    for arrivals, keys in stream:
+        upto = first + keys.size
+        for begin, end in ranges:
+            one, other = max(begin, first), min(end, upto)
+            if one < other:
+                yield source, one, arrivals[one - first : other - first], keys[one - first : other - first]
+        first = upto
 
 
 @kernel

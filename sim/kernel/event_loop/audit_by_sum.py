@@ -6,13 +6,14 @@ five times as long.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from sim.kernel.event_loop.buffers import CHUNK
 from sim.kernel.event_loop.codes import NONE, TUPLE
-from sim.kernel.tools.audit_sums import Applied, Coming, expected
+from sim.kernel.tools.audit_sums import Applied, Coming, Ranges, expected
 from sim.kernel.tools.cache import allocating, kernel
 from sim.kernel.tools.pointer import State
 
@@ -29,7 +30,9 @@ class Since(NamedTuple):
     emitted: np.ndarray
 
 
-def by_sum_of_states(state: State, since: Since | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+def by_sum_of_states(
+    state: State, since: Since | None = None, read: Mapping[int, Ranges] | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """Return expected, lost and duplicated inputs, each (n_operators,); None if sums do not tell.
 
     The last two are zeros.
@@ -44,7 +47,7 @@ def by_sum_of_states(state: State, since: Since | None = None) -> tuple[np.ndarr
     partitions, ids = in_motion(state)
     left = _coming(state, ids, partitions)
     if since is None:
-        sums = expected(state, left)
+        sums = expected(state, left, read=read)
     else:
         sums = expected(state, left, _coming(state, since.coming["id"], since.coming["partition"]), since.emitted)
     known = state.operators["reckoned"] != 0

@@ -464,9 +464,12 @@ def expect_again(state: State, partition: int) -> None:
 
 @kernel
 def expect_no_more(state: State, partition: int) -> None:
-    """A barrier has come to the sink, behind all that came again, but for what windows emit as event time goes on."""
+    """A barrier has come to the sink, behind all that came again.
+
+    But for what windows emit as event time goes on, and for what sources have still to read.
+    """
     u = state.partitions[partition]
-    if u.again and state.event_time.most_windows == 0:
+    if u.again and state.event_time.most_windows == 0 and not state.options.reads:
         u.again = 0
         state.ids.again -= 1
         if state.ids.clean and state.ids.again == 0:

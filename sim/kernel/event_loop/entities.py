@@ -350,6 +350,7 @@ SOURCE = np.dtype(
         ("again_head", "i4"),  # visits of tuples that are to be emitted once more (`emitting`)
         ("again_tail", "i4"),
         ("again_n", "i8"),
+        ("unread", "i8"),  # where control reads: when the first comes that is not read, else the greatest number
     ],
     align=True,
 )

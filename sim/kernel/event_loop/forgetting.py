@@ -138,7 +138,7 @@ def _oldest_in_motion(state: State) -> int:
             oldest = min(oldest, state.arrivals[b.offset + b.emitted - b.base].time)
         elif b.more:
             oldest = min(oldest, state.arrivals[b.offset + b.have - 1 - b.base].time if b.have > b.base else 0)
-        oldest = min(oldest, _oldest_of(state, b.again_head))
+        oldest = min(oldest, b.unread, _oldest_of(state, b.again_head))
         if state.options.acks:
             oldest = min(oldest, _oldest_root(state, source))
     for visit in range(state.visits.shape[0]):

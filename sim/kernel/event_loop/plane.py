@@ -36,6 +36,7 @@ from sim.kernel.event_loop.codes import ASKED, GROW, LIMIT, NONE, REFILL, ROUND,
 from sim.kernel.event_loop.entities import CHECKPOINT, MESSAGE_ROW
 from sim.kernel.event_loop.frontiers import FRONTIER
 from sim.kernel.event_loop.parcels import Parcels
+from sim.kernel.event_loop.reading import Reading
 from sim.kernel.event_loop.rules import RULE
 from sim.kernel.event_loop.state import LoopState
 from sim.kernel.event_loop.tasks import DROPPED
@@ -47,13 +48,14 @@ from sim.recording import recording_of
 _ARRIVALS = 2**17  # in the buffers of all sources together
 
 
-class CompiledPlane(Actions, Acks, Moves, Parcels, Answers):
+class CompiledPlane(Actions, Acks, Moves, Parcels, Reading, Answers):
     """Tuples, queues, links, buffers and checkpoints on arrays; every event is done by the kernel of `loop`."""
 
     def __init__(self, plan: RunPlan, cluster: Cluster, clock: Clock, listener: Listener) -> None:
         self._plan, self._cluster, self._clock, self._listener = plan, cluster, clock, listener
         self.recording = self._kept = recording_of(plan.scenario, plan.inputs)
         Parcels.__init__(self)
+        Reading.__init__(self)
         self._checkpoints: list[np.ndarray] = []
         self._told_hosts: tuple[list[bool], list[bool]] | None = None
         self._block = max(256, min(2**16, _ARRIVALS // max(1, self._source_count())))
@@ -63,8 +65,10 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Answers):
             self.state.extend()
         for task in range(len(cluster.task_operator)):
             self.add_task(task)
+        self._open_logs()
         for source in range(self.state.sources.shape[0]):
-            self._refill(source)
+            if source not in self._logs:
+                self._refill(source)
             source_events.schedule_arrival(self.state, source)
         setup.start(self.state, plan, cluster)
 

@@ -245,6 +245,7 @@ OPTIONS = np.dtype(
         ("compacts", "u1"),  # files of increments are merged now and then, and read one by one before
         ("unaligned", "u1"),  # barriers may overtake, and sources have positions
         ("rolls_back", "u1"),  # all goes back to one checkpoint: only what sinks have got can come twice
+        ("reads", "u1"),  # control says what sources read: what comes again may come behind a barrier
         ("forgets_ids", "u1"),  # that nobody can ask for again
         ("per_key", "u1"),  # some state is kept by key
         ("marks_twice", "u1"),  # a tuple that is processed once more has `buffers.TWICE` for its id in the log
@@ -288,6 +289,7 @@ def options(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarr
     made["slots"] = tolerance.job_checkpoints.concurrent if tolerance.job_checkpoints else 1
     made["compacts"] = tolerance.compacts
     made["sources_keep"], made["unaligned"] = tolerance.job_checkpoints is not None, tolerance.unaligned
+    made["reads"] = any(operator.is_read for operator in plan.operators)
     made["rolls_back"] = tolerance.rolls_back_together and plan.drops_duplicates
     made["per_key"] = np.any(operators["state_model"] == PER_KEY)
     made["forgets_ids"] = plan.keeps_ids
@@ -498,6 +500,7 @@ def source_records(plan: RunPlan, cluster: Cluster, room: int) -> np.ndarray:
     ]
     made = np.zeros(len(own), SOURCE)
     made["again_head"] = made["again_tail"] = NONE
+    made["unread"] = np.iinfo(np.int64).max
     for k, partition in enumerate(own):
         name = plan.operators[cluster.partition_operator[partition]].name
         made[k]["code"] = code_of("source", name, cluster.partition_index[partition])

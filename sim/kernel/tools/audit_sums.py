@@ -11,7 +11,7 @@ probability of about 2^-64.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,15 +22,17 @@ from sim.kernel.tools import draws
 from sim.kernel.tools.cache import allocating
 from sim.kernel.tools.pointer import State
 
+Ranges = Sequence[tuple[int, int]]  # (first, end), rising
+
 _BLOCK = 2**13  # ids that are followed at a time: they stay in the processor's caches
 
 
-def by_sum(state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def by_sum(state: State, read: Mapping[int, Ranges] | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return expected, lost and duplicated inputs, each (n_operators,); the last two are zeros.
 
     Raises RuntimeError if what was applied is not what follows from the sources: then the kernel has a fault.
     """
-    sums = expected(state, coming(state))
+    sums = expected(state, coming(state), read=read)
     applied = Applied(state.operators["applied"], state.operators["sum"])
     if not sums.are(applied, state.operators["reckoned"] != 0):
         raise RuntimeError("the audit failed: tuples were lost or processed twice although no host failed")
@@ -52,18 +54,26 @@ class Applied(NamedTuple):
     total: np.ndarray
 
 
-def expected(state: State, left: Coming, before: Coming | None = None, emitted: np.ndarray | None = None) -> Sums:
+def expected(
+    state: State,
+    left: Coming,
+    before: Coming | None = None,
+    emitted: np.ndarray | None = None,
+    read: Mapping[int, Ranges] | None = None,
+) -> Sums:
     """Return what follows from all that sources and timers have emitted, but for what is `left` to be applied.
 
     With `before` and `emitted` (n_sources,) what follows from tuples that had not been applied before an instant, and
-    from what sources have emitted since; timers are left out.
+    from what sources have emitted since; timers are left out. `read`: by source, the ranges of numbers that were
+    emitted where that is not all up to the last one.
     """
     sums = Sums(state)
     for number, source in enumerate(state.sources):
         operator = int(state.partitions["operator"][source["partition"]])
-        for first in range(0 if emitted is None else int(emitted[number]), int(source["emitted"]), _BLOCK):
-            many = min(_BLOCK, int(source["emitted"]) - first)
-            sums.send(operator, source_ids(source["code"], first, many), 1)
+        begin = 0 if emitted is None else int(emitted[number])
+        for one, end in (read or {}).get(number, [(begin, int(source["emitted"]))]):
+            for first in range(one, end, _BLOCK):
+                sums.send(operator, source_ids(source["code"], first, min(_BLOCK, end - first)), 1)
     if before is None:
         for partition in np.flatnonzero(state.partitions["ticks"]).tolist():
             operator, index = int(state.partitions["operator"][partition]), int(state.partitions["index"][partition])

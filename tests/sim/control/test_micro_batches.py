@@ -19,7 +19,7 @@ from test_recovery import check
 from analysis.runs.checkpoints import checkpoints
 from analysis.runs.tables import batch_checkpoints_said
 from models.records.tables import RunRecords
-from sim.control.micro_batches import MicroBatches
+from sim.control.micro_batches import MicroBatches, shared
 from sim.engine import simulate
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.plain.checkpoint import CheckpointCoordinator
@@ -257,7 +257,123 @@ def test_both_planes_give_equal_rows() -> None:
         assert differences(*(simulate(made, plane=plane) for plane in (PlainPlane, CompiledPlane))) == [], seed
 
 
+# -- batches with a limit
+
+
+def limited(offsets: int, **changes: Any) -> dict[str, Any]:
+    raw = job(**changes)
+    raw["fault_tolerance"]["micro_batches"] |= {"max_offsets": offsets}
+    return raw
+
+
+def test_a_limit_that_is_not_met_changes_nothing() -> None:
+    for changes in ({}, driver_dies(8130), driver_dies(8500)):
+        assert differences(ran(limited(1000, **changes)), ran(job(**changes))) == []
+
+
+def test_what_a_batch_leaves_waits_for_the_next_trigger() -> None:
+    found = batches(ran(limited(8)))
+    # The first one has them all at 1000; of eight each second, two more are left each time.
+    assert [created for _, created in found][:3] == [arrivals(100, 900), arrivals(900, 1700), arrivals(1700, 2500)]
+    assert all(at == pytest.approx(1000 * k + 100 + 8 * 7 + 3, abs=3) for k, (at, _) in enumerate(found, 1))
+
+
+def test_a_backlog_comes_in_batches_of_the_limit() -> None:
+    found = batches(ran(limited(15, **driver_dies(8500))))
+    after = [(at, created) for at, created in found if at > 8500]
+    # The query begins at 11.5 s, with what has come from 8 s on, and the third trigger is that of 13 s.
+    expected = [arrivals(first, min(first + 1500, 14_000)) for first in (8000, 9500, 11_000, 12_500)]
+    assert [created for _, created in after][:4] == expected
+    assert after[0][0] == pytest.approx(8500 + 3000 + 1100 + 15 * 7, abs=5)
+    # Each of them is as short as one with fifteen tuples; without a limit the first has 46.
+    alone = [(at, len(created)) for at, created in batches(ran(job(**driver_dies(8500)))) if at > 8500]
+    assert alone[0][1] == 46
+    assert after[0][0] < alone[0][0]
+
+
+def test_an_outage_is_caught_up_with_when_a_batch_leaves_nothing() -> None:
+    found = ran(limited(15, **driver_dies(8500)))
+    over = int(found.tables["failures"]["caught_up_ns"][0])
+    first = next(at for at, created in batches(found) if created[-1] >= 13_900)
+    # That batch is visible, and committed 20 ms later.
+    assert over == pytest.approx((first + 20) * MS, abs=MS)
+
+
+def test_an_interrupted_batch_runs_again_with_the_same_offsets_and_then_the_limit_counts() -> None:
+    found = batches(ran(limited(8, **driver_dies(8130))))
+    before = [created for at, created in found if at < 8130]
+    after = [created for at, created in found if at > 8130]
+    taken = [at for created in before for at in created]
+    assert after[0] == arrivals(int(taken[-1]) + 100, int(taken[-1]) + 900)
+    assert [len(created) for created in after[:3]] == [8, 8, 8]
+    assert sorted(at for created in (*before, *after) for at in created) == arrivals(100, int(after[-1][-1]) + 1)
+
+
+@pytest.mark.parametrize(
+    ("limit", "waiting", "taken"),
+    [
+        (9, [30, 10], [6, 2]),
+        (100, [3, 0, 4], [3, 0, 4]),
+        (7, [3, 4], [3, 4]),
+        (2, [100, 1, 0, 1], [1, 1, 0, 1]),  # no partition starves, so that a batch may have more
+    ],
+)
+def test_tasks_of_a_source_share_the_limit_in_proportion(limit: int, waiting: list[int], taken: list[int]) -> None:
+    assert shared(limit, waiting) == taken
+
+
+def test_each_source_has_a_limit_of_its_own() -> None:
+    raw = limited(6)
+    raw["operators"]["in"]["parallelism"] = raw["operators"]["clean"]["parallelism"] = 2
+    raw["operators"]["more"] = {"kind": "source"}
+    raw["operators"]["count"]["inputs"] |= {"more": "key"}
+    raw["workload"]["more"] = raw["workload"]["in"]
+    raw["placement"] = {}
+    visits = ran(raw).tables["visits"]
+    for operator, least in ((0, 5), (4, 6)):  # two tasks, of whose shares one or both are rounded down, and one
+        at, count = np.unique(visits["end_ns"][visits["operator"] == operator], return_counts=True)
+        assert at.tolist() == [1000 * k * MS for k in range(1, 20)]
+        assert (count.min(), count.max()) == (least, 6)
+
+
+def with_limits(draw: Random, **more: Any) -> dict[str, Any]:
+    raw = with_batches(draw, **more)
+    raw["fault_tolerance"].setdefault("micro_batches", {})
+    raw["fault_tolerance"]["micro_batches"] |= {"max_offsets": draw.choice([1, 3, 10, 50])}
+    return raw
+
+
+@pytest.mark.parametrize("guarantee", ["exactly-once", "at-least-once"])
+def test_guarantees_hold_with_a_limit(guarantee: str) -> None:
+    assert sum(check(Random(f"limits {seed}"), guarantee, with_limits) for seed in range(6)) >= 2
+
+
+def test_both_planes_give_equal_rows_with_a_limit() -> None:
+    for seed in range(15):
+        made = unchecked(with_limits(Random(f"limits {seed}")))
+        assert differences(*(simulate(made, plane=plane) for plane in (PlainPlane, CompiledPlane))) == [], seed
+
+
 # -- mutants
+
+
+def test_a_limit_that_is_forgotten_in_a_backlog_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    take = MicroBatches._take
+    monkeypatch.setattr(MicroBatches, "_take", lambda self, limit: take(self, 10**9 if self._behind else limit))
+    with pytest.raises(AssertionError):
+        test_a_backlog_comes_in_batches_of_the_limit()
+
+
+def test_an_outage_that_is_over_with_the_first_short_batch_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    take = MicroBatches._take
+
+    def broken(self: MicroBatches, limit: int) -> None:
+        take(self, limit)
+        self._leaves = False
+
+    monkeypatch.setattr(MicroBatches, "_take", broken)
+    with pytest.raises(AssertionError):
+        test_an_outage_is_caught_up_with_when_a_batch_leaves_nothing()
 
 
 def versions_count_before_the_commit(patch: pytest.MonkeyPatch) -> None:

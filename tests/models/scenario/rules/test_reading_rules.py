@@ -1,0 +1,142 @@
+"""Sources that read files or polls, and batches with a limit: what is wrong with either is said once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from changed_keys import changed
+from flink_job import JOB
+
+from models.errors import InputError
+from models.scenario.reading import raw_of, scenario_from
+from models.scenario.rules import not_simulated, warnings
+
+FILES = {"file": "200 ms", "cost": {"distribution": "deterministic", "value": "10 ms"}, "order": "newest-first"}
+RAW: dict[str, Any] = changed(JOB, {"operators/in/reading": FILES})
+KILL = {"kind": "host-failure", "at": "1 min", "host": "tm-0"}
+SPARK: dict[str, Any] = {
+    **{key: value for key, value in JOB.items() if key != "hosts"},
+    "engine": "spark",
+    "hosts": {"executor": {"count": 3, "cores": 4}},
+    "fault_tolerance": {"interval": "1 s", "micro_batches": {"max_offsets": 1000}},
+}
+
+
+def test_the_scenarios_without_a_change_can_run() -> None:
+    for raw in (RAW, SPARK, changed(RAW, {"events/kill": KILL})):
+        made = scenario_from(raw)
+        assert not_simulated(made) == []
+        assert scenario_from(raw_of(made)) == made
+    assert scenario_from(RAW).read_by_control == scenario_from(SPARK).read_by_control == {"in"}
+    assert scenario_from(JOB).read_by_control == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("changes", "path", "words"),
+    [
+        ({"operators/in/reading": {}}, "operators.in.reading", "needs a file or a poll"),
+        ({"operators/in/reading/poll": 5}, "operators.in.reading", "cannot be by file and by poll"),
+        ({"operators/in/reading": {"poll": 0}}, "operators.in.reading.poll", "must be at least 1"),
+        ({"operators/in/reading": {"poll": -3}}, "operators.in.reading.poll", "must be at least 1"),
+        ({"operators/in/reading": {"poll": 5, "order": "shuffled"}}, "operators.in.reading.order", "order of files"),
+        ({"operators/in/reading/order": "oldest"}, "operators.in.reading.order", "written, newest-first or shuffled"),
+        ({"operators/in/reading/file": "0 s"}, "operators.in.reading.file", "must be longer than zero"),
+        ({"operators/in/reading/file": "-1 s"}, "operators.in.reading.file", "must be longer than zero"),
+        ({"operators/in/reading/file": "10 us"}, "operators.in.reading.file", "must be at least 1 ms"),
+        ({"operators/in/reading/file": "10 min"}, "operators.in.reading.file", "shorter than the duration"),
+        (
+            {"operators/in/reading/cost": {"distribution": "uniform", "low": "2 s", "high": "1 s"}},
+            "operators.in.reading.cost.low",
+            "must be shorter than high",
+        ),
+        ({"operators/sum/reading": FILES}, "operators.sum.reading", "an aggregate reads no log"),
+        ({"operators/out/reading": FILES}, "operators.out.reading", "a sink reads no log"),
+        (
+            {"fault_tolerance/micro_batches": {"max_offsets": 10}},
+            "fault_tolerance.micro_batches",
+            "needs the method micro-batch",
+        ),
+    ],
+    ids=str,
+)
+def test_what_is_wrong_is_said(changes: dict[str, object], path: str, words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        scenario_from(changed(RAW, changes))
+    (fault,) = caught.value.faults
+    assert fault.path == path
+    assert words in fault.rule
+
+
+@pytest.mark.parametrize("offsets", [0, -1, 1.5, True])
+def test_a_limit_is_a_number_from_one_on(offsets: object) -> None:
+    with pytest.raises(InputError) as caught:
+        scenario_from(changed(SPARK, {"fault_tolerance/micro_batches/max_offsets": offsets}))
+    (fault,) = caught.value.faults
+    assert fault.path == "fault_tolerance.micro_batches.max_offsets"
+
+
+@pytest.mark.parametrize("engine", ["spark", "kafka-streams", "storm"])
+def test_files_and_polls_are_refused_with_engines_that_have_none(engine: str) -> None:
+    with pytest.raises(InputError) as caught:
+        scenario_from(RAW | {"engine": engine})
+    (rule,) = (fault.rule for fault in caught.value.faults if fault.path == "operators.in.reading")
+    assert rule.startswith("is not of ")
+
+
+@pytest.mark.parametrize(
+    ("changes", "hint"),
+    [
+        ({"events/scale": {"kind": "rescale", "at": "1 min", "operator": "sum", "parallelism": 4}}, "rescalings"),
+        ({"recovery/scheduler": "adaptive", "events/kill": KILL}, "rescalings"),
+        (
+            {"operators/sum/window": {"length": "1 s"}, "operators/sum/state": None, "workload/in/watermark": "1 s"},
+            "windows",
+        ),
+    ],
+    ids=str,
+)
+def test_what_is_not_simulated_beside_them_is_said(changes: dict[str, object], hint: str) -> None:
+    made = scenario_from(changed(RAW, changes))
+    (fault,) = (one for one in not_simulated(made) if one.path == "operators.in.reading")
+    assert hint in fault.hint
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "fails", "refused"),
+    [
+        ({"method": "none"}, False, False),
+        ({"method": "none"}, True, True),
+        ({"method": "checkpoint"}, False, False),
+        ({"method": "checkpoint"}, True, True),
+        ({"method": "region-restart"}, True, True),
+        ({"method": "region-restart", "barriers": {}, "store": "remote"}, True, False),
+        ({"method": "acker", "guarantee": "at-least-once"}, False, True),
+        ({"method": "changelog", "store": "remote"}, False, True),
+        ({"method": "micro-batch", "store": "remote"}, False, True),
+        ({"method": "source-backup"}, False, True),
+    ],
+    ids=str,
+)
+def test_what_goes_back_as_a_whole_may_fail(tolerance: dict[str, Any], fails: bool, refused: bool) -> None:
+    raw = {key: value for key, value in RAW.items() if key != "engine"} | {"fault_tolerance": tolerance}
+    made = scenario_from(raw | {"hosts": {"tm": {"count": 3}}, "events": {"kill": KILL} if fails else {}})
+    found = [fault for fault in not_simulated(made) if fault.path == "operators.in.reading"]
+    assert bool(found) == refused
+
+
+def test_steps_of_a_reconfiguration_do_not_wait_for_files() -> None:
+    raw = {key: value for key, value in RAW.items() if key != "engine"} | {"hosts": {"tm": {"count": 3}}}
+    move = {"kind": "reconfigure", "at": "1 min", "operator": "sum", "strategy": "fluid"}
+    made = scenario_from(raw | {"fault_tolerance": {"method": "none"}, "events": {"move": move}})
+    assert [fault.path for fault in not_simulated(made)] == ["operators.in.reading"]
+
+
+def test_files_that_take_longer_to_read_than_to_write_deserve_a_warning() -> None:
+    def said(cost: str) -> list[str]:
+        law = {"distribution": "deterministic", "value": cost}
+        made = scenario_from(changed(RAW, {"operators/in/reading/cost": law}))
+        return [advice.path for advice in warnings(made) if advice.path.startswith("operators")]
+
+    assert said("200 ms") == ["operators.in.reading.cost"]
+    assert said("199 ms") == []
