@@ -44,7 +44,7 @@ def test_all_schedules_of_one_source_with_two_tuples(protocol: str, schedules: i
     assert found.schedules == schedules
 
 
-@others_later("lazy_move")
+@others_later()
 def test_two_sources_with_two_tuples_up_to_two_deviations(protocol: str) -> None:
     found = explore(tiny(protocol, sources=2, tuples=2), prune=False, deviations=2)
     assert found.complete
