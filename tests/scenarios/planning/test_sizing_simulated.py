@@ -156,7 +156,7 @@ def flink_recoveries(interval_s: float, times: int) -> tuple[np.ndarray, np.ndar
 
 
 def test_recoveries_of_a_flink_job_take_as_long_as_its_sizing_says() -> None:
-    interval_s, times = 5.0, 48
+    interval_s, times = 5.0, 24
     instance = SizingProblem(
         sizing_from(
             {

@@ -313,7 +313,12 @@ LESS = {
 }
 
 
-@pytest.mark.parametrize("name", LESS)
+@pytest.mark.parametrize(
+    "name",
+    [  # the other one is the first command of the README
+        pytest.param(name, marks=() if "crash" in name else pytest.mark.slow) for name in LESS
+    ],
+)
 def test_the_examples_can_be_studied(tmp_path: Path, name: str) -> None:
     loaded = read_scenario(EXAMPLES / name, ["duration=32 s", "warmup=0 s", "replications=1", *LESS[name]])
     check(loaded.scenario)

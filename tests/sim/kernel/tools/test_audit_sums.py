@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_jobs import scenario, simulate
+from small_jobs import scenario
 
+from sim.engine import simulate
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.plain.plane import PlainPlane
 
