@@ -19,7 +19,7 @@ from sim.clock import Clock
 from sim.control.assembly import PlaneFactory
 from sim.control.cluster import Cluster, RunPlan
 from sim.data_plane import DataPlane, Listener, Plane
-from sim.kernel.hand_over.spells import spells
+from sim.kernel.hand_over.spells import failures, spells
 from sim.kernel.needs import needs_of
 
 _FUNCTIONS = {
@@ -98,7 +98,9 @@ def kernel_for(plan: RunPlan) -> Kernel:
     if need is None:
         return Kernel(SCAN, "every task and every link is a first-in-first-out server of its own")
     if need.at_times and takes_turns(plan):
-        return Kernel(BOTH, f"{need.why}, at instants that are known before")
+        barriers = plan.scenario.fault_tolerance.job_checkpoints is not None
+        when = "and the scan has the run in between" if barriers else "at instants that are known before"
+        return Kernel(BOTH, f"{need.why}, {when}")
     return Kernel(EVENT_LOOP, need.why)
 
 
@@ -115,7 +117,9 @@ def takes_turns(plan: RunPlan) -> bool:
     # The ledger of a part does not know what was there twice before it.
     if tolerance.method != "none" and tolerance.guarantee != "exactly-once":
         return False
-    if not plan.keeps_ids or tolerance.method not in ("checkpoint", "none"):
+    if not plan.keeps_ids or not (tolerance.method in ("checkpoint", "none") or tolerance.job_checkpoints is not None):
+        return False
+    if tolerance.job_checkpoints is not None and not _has_quiet_times(plan):
         return False
     if scenario.has_replicas or scenario.failures is not None or scenario.waves.interval_s is not None:
         return False
@@ -129,6 +133,21 @@ def takes_turns(plan: RunPlan) -> bool:
         return False
     found = spells(plan)
     return 2 * sum(spell.end - spell.begin for spell in found) < to_ns(scenario.duration_s)
+
+
+def _has_quiet_times(plan: RunPlan) -> bool:
+    """Return whether a job whose checkpoints barriers take runs undisturbed for most of the time.
+
+    A failure concerns what has come since the last checkpoint, and as much while states are read. Without a latency a
+    barrier may act at the instant at which it is sent.
+    """
+    scenario = plan.scenario
+    others = scenario.recovery.adapts or scenario.elasticity.policy != "none"
+    others = others or scenario.fault_tolerance.local_recovery is not None
+    if others or not plan.latency_ns or not all(isinstance(one, HostFailure) for one in scenario.events.values()):
+        return False
+    each_s = 2 * scenario.fault_tolerance.interval_s + scenario.detector.timeout_s
+    return 2 * len(failures(plan)) * each_s < scenario.duration_s
 
 
 def check_plane(plan: RunPlan, plane: Plane) -> None:

@@ -118,6 +118,32 @@ def _has_barriers(_: _Run, plan: RunPlan) -> str | None:
     return _when(plan.scenario.fault_tolerance.job_checkpoints is not None, "barriers take checkpoints of the job")
 
 
+def _overtake(_: _Run, plan: RunPlan) -> str | None:
+    return _when(plan.scenario.fault_tolerance.unaligned, "barriers overtake")
+
+
+def _may_come_out_of_order(_: _Run, plan: RunPlan) -> str | None:
+    """With barriers the scan knows what is kept, and what comes twice, where all goes back to one checkpoint."""
+    tolerance = plan.scenario.fault_tolerance
+    together = tolerance.rolls_back_together and plan.drops_duplicates
+    return _when(tolerance.job_checkpoints is not None and not together, "not all goes back to a checkpoint of the job")
+
+
+def _several_at_a_time(_: _Run, plan: RunPlan) -> str | None:
+    barriers = plan.scenario.fault_tolerance.job_checkpoints
+    return _when(barriers is not None and barriers.concurrent > 1, "several checkpoints of the job may be under way")
+
+
+def _pause_tasks(_: _Run, plan: RunPlan) -> str | None:
+    tolerance = plan.scenario.fault_tolerance
+    return _when(tolerance.snapshots.cost and tolerance.job_checkpoints is None, "checkpoints pause tasks")
+
+
+def _pause_tasks_at_barriers(_: _Run, plan: RunPlan) -> str | None:
+    tolerance = plan.scenario.fault_tolerance
+    return _when(tolerance.snapshots.cost and tolerance.job_checkpoints is not None, "checkpoints pause tasks")
+
+
 def _has_an_acker(_: _Run, plan: RunPlan) -> str | None:
     method = plan.scenario.fault_tolerance.method
     return _when(method == "acker", f"fault_tolerance.method is {method}")
@@ -200,8 +226,12 @@ def _reads_committed(_: _Run, plan: RunPlan) -> str | None:
 # -- the tables
 
 OF_RUN: tuple[Row[RunPlan], ...] = (
-    Row(_has_barriers, (CheckpointPlane, ActionPlane)),
-    Row(lambda _, plan: _when(plan.scenario.fault_tolerance.snapshots.cost, "checkpoints pause tasks")),
+    Row(_has_barriers, (CheckpointPlane, ActionPlane), at_times=True),
+    Row(_overtake, (CheckpointPlane, ActionPlane)),
+    Row(_may_come_out_of_order, (CheckpointPlane, ActionPlane)),
+    Row(_several_at_a_time, (CheckpointPlane, ActionPlane)),
+    Row(_pause_tasks),
+    Row(_pause_tasks_at_barriers, at_times=True),
     Row(lambda _, plan: _when(plan.trimming is not None, "acks trim outputs"), (TrimmingPlane,)),
     Row(lambda _, plan: _when(plan.history is not None, "outputs are kept for a time"), (TrimmingPlane,)),
     Row(_has_an_acker, (AckerPlane,)),

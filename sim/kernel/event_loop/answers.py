@@ -222,12 +222,17 @@ class Answers(ABC):
         self._flush()
         if unfinished:
             self.recording.add_visits(np.array(unfinished, np.int64))
-        checkpoints = self.state.checkpoint_rows[: int(self.state.checkpointing["rows"])]
         made = dict(self.recording.tables())
         made["cpu"] = table("cpu", self._cpu())
         made["waiting"] = self._waiting()
         made["dropped"] = self._dropped()
-        made["checkpoints"] = table(
+        made["checkpoints"] = self._checkpoints_taken()
+        return made
+
+    def _checkpoints_taken(self) -> dict[str, np.ndarray]:
+        """Return the table of checkpoints."""
+        checkpoints = self.state.checkpoint_rows[: int(self.state.checkpointing["rows"])]
+        return table(
             "checkpoints",
             {
                 "operator": checkpoints["operator"],
@@ -241,7 +246,6 @@ class Answers(ABC):
                 "job": np.full(checkpoints.size, NONE),
             },
         )
-        return made
 
     def _dropped(self) -> dict[str, np.ndarray]:
         """Return the table of tuples that ended without effect."""

@@ -10,6 +10,7 @@ from sim.kernel.event_loop.codes import NEVER, NONE
 from sim.kernel.event_loop.events import EVENT, RING
 from sim.kernel.scan.entities import CHUNK, QUEUED
 from sim.kernel.scan.state import ScanState
+from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
 
 
@@ -60,16 +61,23 @@ def events_of(loop: State) -> np.ndarray:
 
 def listed(following: np.ndarray, heads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the items of lists, one list behind the other, and the list that each is in."""
-    lists = np.flatnonzero(heads != NONE)
-    items, of, one = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], heads[lists].astype(np.int64)
-    while lists.size:
-        items.append(one)
-        of.append(lists)
-        one = following[one].astype(np.int64)
-        lists, one = lists[one != NONE], one[one != NONE]
-    found, place = np.concatenate(items), np.concatenate(of)
-    order = np.argsort(place, kind="stable")
-    return found[order], place[order]
+    items, counts = np.empty(following.size, np.int64), np.zeros(heads.size, np.int64)
+    found = items[: _follow(following, heads.astype(np.int64), items, counts)].copy()
+    return found, np.repeat(np.arange(heads.size), counts)
+
+
+@kernel
+def _follow(following: np.ndarray, heads: np.ndarray, items: np.ndarray, counts: np.ndarray) -> int:
+    """Write the items of lists one behind the other, and how many each list has; return how many there are."""
+    n = 0
+    for k in range(heads.shape[0]):
+        one = heads[k]
+        while one != NONE:
+            items[n] = one
+            n += 1
+            counts[k] += 1
+            one = np.int64(following[one])
+    return n
 
 
 def nodes_of(loop: State, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

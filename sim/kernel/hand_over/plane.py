@@ -61,6 +61,7 @@ class TwoKernels(CompiledPlane):
         self._spells, self._patience_ns = [*turns], patience_ns
         self._next = 0  # spell
         self._try_ns = _FAR_NS
+        self._until_ns = _FAR_NS  # while the scan has the run: when control may want to be told something
         self._limit: Key | None = None  # of the last advance
         self._round: tuple[int, int, int] | None = None  # begin, next, and the number of that turn
         self._told: dict[tuple[int, str], list[int]] = {}  # messages of the scan
@@ -93,18 +94,39 @@ class TwoKernels(CompiledPlane):
         self._limit = limit
         while True:
             if self._scan is not None:
-                begin = self._spells[self._next][0] if self._next < len(self._spells) else _FAR_NS
-                if limit[0] <= begin:
+                begin = min(self._begin_ns(), self._until_ns)
+                beside = self._beside_ns()
+                if limit[0] <= min(begin, beside):
                     return self._scan.advance(limit)
-                if self._scan.advance((begin, -1, 0)):
+                if self._scan.advance((min(begin, beside), -1, 0)):
                     return True
-                self._to_loop(begin)
+                if begin <= beside:
+                    self._to_loop(begin)
+                elif self._advance_beside(beside):
+                    return True
             else:
                 if limit[0] <= self._try_ns:
                     return super().advance(limit)
                 if super().advance((self._try_ns, -1, 0)):
                     return True
                 self._to_scan(self._try_ns)
+
+    def _begin_ns(self) -> int:
+        """Return when the event loop is to have the run next."""
+        return self._spells[self._next][0] if self._next < len(self._spells) else _FAR_NS
+
+    def _beside_ns(self) -> int:
+        """Return when the event loop has something to do while the scan has the run, which concerns no tuple."""
+        return _FAR_NS
+
+    def _advance_beside(self, at_ns: int) -> bool:
+        """Do what the event loop has to do up to this instant; True if the listener was told something."""
+        record = self.state.recording
+        rooms = int(record["visit_room"]), int(record["delivery_room"])
+        record["visit_room"] = record["delivery_room"] = _FAR_NS  # no room is made for rows, which the scan writes
+        told = super().advance((at_ns + 1, -1, 0))
+        record["visit_room"], record["delivery_room"] = rooms
+        return told
 
     def _act_in_loop(self) -> None:
         """Control acts now: the event loop takes the run over, and does what comes before control in this instant.
@@ -133,7 +155,8 @@ class TwoKernels(CompiledPlane):
             if b["emitted"] == b["have"] and b["more"]:
                 scan.refill(source)
         scan.ledger()  # audits what the scan has done
-        self._made = to_loop.fill(scan.state, self.state, self._plan, self._cluster, at_ns, self._turn(scan))
+        self._made = self._fill_loop(scan, at_ns)
+        self._until_ns = _FAR_NS
         scan_recording.hand_over(scan.state, self._kept)
         self._take_rows(scan)
         self._count(True)
@@ -141,25 +164,47 @@ class TwoKernels(CompiledPlane):
         self.hand_overs.append(at_ns)
         self._grow(int(self.state.options["fan_out"]) + 2)
 
+    def _fill_loop(self, scan: ScanPlane, at_ns: int) -> to_loop.Made:
+        """Make the state of the event loop that of the scan."""
+        return to_loop.fill(scan.state, self.state, self._plan, self._cluster, at_ns, self._turn(scan))
+
+    def _at_rest(self, at_ns: int) -> to_scan.LoopAtRest:
+        """Return what the event loop has, and what hinders the scan."""
+        return to_scan.LoopAtRest(self.state, self._plan, self._cluster, at_ns)
+
+    def _hindrance(self, at_ns: int) -> str | None:
+        """Return why the event loop has to go on, before anything else is looked at."""
+        return None
+
+    def _hindered(self, rest: to_scan.LoopAtRest) -> str | None:
+        """Return why the event loop has to go on although the scan could have the run."""
+        return None
+
     def _to_scan(self, at_ns: int) -> None:
         """The scan takes the run over, if it can."""
-        begin = self._spells[self._next][0] if self._next < len(self._spells) else _FAR_NS
-        if begin <= at_ns:
+        if self._begin_ns() <= at_ns:
             self._try_ns = max(at_ns, self._spells[self._next][1])
             self._next += 1
             if self._try_ns > at_ns:
                 return
-        if self._parcels:
-            self._go_on(at_ns, "there are parcels")
+        why = "there are parcels" if self._parcels else self._hindrance(at_ns)
+        if why is not None:
+            self._go_on(at_ns, why)
             return
         self.state.ids["settles"] = 0
         pools.settle(self.state)
         if self.state.options["logs_ids"] and self.state.options["keeps_outputs"] and not self.state.ids["clean"]:
             self._go_on(at_ns, "a tuple may come twice")  # the scan would process it
             return
-        rest = to_scan.LoopAtRest(self.state, self._plan, self._cluster, at_ns)
+        rest = self._at_rest(at_ns)
         if rest.hindrance is not None:
             self._go_on(at_ns, rest.hindrance)
+            return
+        scan = self._new_scan()
+        unplanned = to_scan.fill(scan.state, rest)
+        why = self._hindered(rest)
+        if why is not None:
+            self._go_on(at_ns, why)
             return
         if self.state.options["logs_ids"]:
             self._ledger += self._settled()
@@ -167,8 +212,7 @@ class TwoKernels(CompiledPlane):
         self._count(False)
         channels.flush_messages(self.state)
         number = to_scan.round_number(self.state)
-        scan = self._new_scan()
-        scan.plan_later(to_scan.fill(scan.state, rest))
+        scan.plan_later(unplanned)
         if not needs_more(self._plan):
             self.state.narrow()
         self._round = None
@@ -177,7 +221,7 @@ class TwoKernels(CompiledPlane):
         if isinstance(self._kept, TupleRecording):
             scan.state.rows["sorted"] = self.state.recording["visit_rows"]
             scan.state.rows["deliveries"] = self.state.recording["delivery_rows"]
-        self._scan = scan
+        self._scan, self._until_ns = scan, rest.until_ns
         self._try_ns = _FAR_NS
         self.hand_overs.append(at_ns)
 
@@ -360,13 +404,21 @@ class TwoKernels(CompiledPlane):
         """Return the tables of tuples and checkpoints."""
         if self._scan is None:
             return super().tables()
-        return {**self._scan.tables(), "dropped": self._dropped()}
+        return {**self._scan.tables(), "dropped": self._dropped()} | self._tables_of_loop()
+
+    def _tables_of_loop(self) -> Mapping[str, Mapping[str, np.ndarray]]:
+        """Return tables that the event loop alone knows."""
+        return {}
 
 
 def in_turns(factor: float = 1.0) -> PlaneFactory:
     """Return the factory of a plane on which the event loop has the run around the failures of its plan."""
 
     def made(plan: RunPlan, cluster: Cluster, clock: Clock, listener: Listener) -> TwoKernels:
+        if plan.scenario.fault_tolerance.job_checkpoints is not None:
+            from sim.kernel.hand_over.barriers import TurnsBetweenBarriers  # noqa: PLC0415 - it is above this module
+
+            return TurnsBetweenBarriers.of(plan, cluster, clock, listener, factor)
         patience_ns = max(due_every_ns(plan.scenario) // 2, to_ns(plan.scenario.duration_s) // _TRIES, 1)
         return TwoKernels(plan, cluster, clock, listener, spells(plan, factor), patience_ns)
 

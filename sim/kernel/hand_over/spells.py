@@ -62,8 +62,11 @@ def _failures(plan: RunPlan, duration_ns: int) -> Iterator[Failure]:
 
 def horizon_ns(plan: RunPlan, factor: float = 1.0) -> int:
     """Return how long before a failure or a rebalance the event loop takes over: until it knows all that is kept."""
-    if not plan.scenario.fault_tolerance.takes_checkpoints:
+    tolerance = plan.scenario.fault_tolerance
+    if not tolerance.takes_checkpoints:
         return 0
+    if tolerance.job_checkpoints is not None:  # what sources keep is known; `barriers` sees that a checkpoint is complete
+        return _LATENCIES * plan.latency_ns + 1
     return int(factor * (_INTERVALS * due_every_ns(plan.scenario) + _LATENCIES * plan.latency_ns)) + 1
 
 

@@ -35,6 +35,7 @@ from sim.kernel.event_loop.free_lists import TRANSFER
 from sim.kernel.event_loop.hash_tables import KEY
 from sim.kernel.hand_over.kept import logged_in, with_nodes
 from sim.kernel.hand_over.lists import chained_by, queued, runs
+from sim.kernel.hand_over.sources import Kept
 from sim.kernel.scan.saving import FAR_NS, keys_of
 from sim.kernel.scan.state import ScanState
 from sim.kernel.tools.draws import UNSURE
@@ -61,14 +62,28 @@ class Made:
     emitted: np.ndarray
 
 
-def fill(scan: ScanState, loop: State, plan: RunPlan, cluster: Cluster, at_ns: int, round_number: int) -> Made:
-    """Make the state of the event loop that of the scan at this instant."""
-    return _Filling(scan, loop, plan, cluster, at_ns).all(round_number)
+def fill(
+    scan: ScanState,
+    loop: State,
+    plan: RunPlan,
+    cluster: Cluster,
+    at_ns: int,
+    round_number: int,
+    kept: Kept | None = None,
+) -> Made:
+    """Make the state of the event loop that of the scan at this instant.
+
+    Where barriers take checkpoints `kept` says what sources keep; of snapshots the event loop has known all the time.
+    """
+    return _Filling(scan, loop, plan, cluster, at_ns, kept).all(round_number)
 
 
 class _Filling:
-    def __init__(self, scan: ScanState, loop: State, plan: RunPlan, cluster: Cluster, at_ns: int) -> None:
+    def __init__(
+        self, scan: ScanState, loop: State, plan: RunPlan, cluster: Cluster, at_ns: int, kept: Kept | None
+    ) -> None:
         self.scan, self.loop, self.plan, self.cluster, self.at_ns = scan, loop, plan, cluster, at_ns
+        self.kept = kept
         self.saves = bool(scan.saves)
         self.keeps = self.saves and bool(plan.replays)
         # The cluster may say already what the verb will do for which the event loop takes the run over.
@@ -90,6 +105,8 @@ class _Filling:
             self._partitions()
             self._round(round_number)
         unknown = self._kept(visits) if self.keeps else np.zeros(0, np.int64)
+        if self.kept is not None:
+            self.kept.write(loop.sources["emitted"])
         loop.visits = visits if visits.size else np.zeros(1, VISIT)[:0]
         self._heap()
         loop.operators["applied"], loop.operators["sum"] = scan.operators["applied"], scan.operators["sum"]
@@ -101,13 +118,18 @@ class _Filling:
     def _empty(self) -> None:
         """Forget all that was there of tuples and events; the rows, tasks and hosts stay."""
         loop = self.loop
-        for name in ("visit", "transfer", "node", "chunk"):
+        if self.kept is None:
+            loop.transfers, loop.transfer_pool["left"], loop.transfer_pool["free"] = pools.empty()["transfers"], 0, NONE
+            loop.partitions["trimmed"] = 0
+        else:
+            self.events.append(loop.heap[: int(loop.queue["in_heap"])].copy())
+        for name in ("visit", "node", "chunk"):
             pool = getattr(loop, f"{name}_pool")
             pool["left"], pool["free"] = 0, NONE
         fresh = pools.empty()
         for name in ("heap", "near", "far", "nodes", "pairs", "pair_index", "positions", "keys"):
             setattr(loop, name, fresh[name])
-        for name in ("log", "log_next", "log_newest", "transfers"):
+        for name in ("log", "log_next", "log_newest"):
             setattr(loop, name, fresh[name])
         for name in ("near_first", "near_count", "far_first", "far_count", "in_heap"):
             loop.queue[name] = 0
@@ -120,7 +142,7 @@ class _Filling:
         loop.ids["clean"], loop.ids["pinned"] = 1, UNPINNED
         for name in ("log_first", "log_last", "out_pair", "in_pair", "held_head", "held_tail", "replay_task"):
             loop.partitions[name] = NONE
-        for name in ("held_n", "kept_rows", "new_kept_bytes", "replay_pending", "trimmed"):
+        for name in ("held_n", "kept_rows", "new_kept_bytes", "replay_pending"):
             loop.partitions[name] = 0
         for name in ("front", "queue", "serving"):
             loop.tasks[f"{name}_head"] = loop.tasks[f"{name}_tail"] = NONE
@@ -344,7 +366,7 @@ class _Filling:
         own, saved = self.loop.partitions[: self.partitions], self.scan.saved
         own["applied"] = own["base"] = saved["applied"]
         own["forgotten"] = 0
-        own["keys"], own["touched"], own["epoch"] = saved["keys"], saved["touched"], _EPOCH
+        own["keys"], own["touched"], own["epoch"], own["based"] = saved["keys"], saved["touched"], _EPOCH, _EPOCH - 1
         self._keys()
 
     def _partitions(self) -> None:

@@ -30,9 +30,14 @@ _TOUCHED, _KNOWN = 2, 1  # a key since the last snapshot, or before
 class LoopAtRest:
     """What the event loop has at an instant, and why the scan could not go on with it (`hindrance`, if anything)."""
 
-    def __init__(self, loop: State, plan: RunPlan, cluster: Cluster, at_ns: int) -> None:
+    def __init__(
+        self, loop: State, plan: RunPlan, cluster: Cluster, at_ns: int, by_barriers: bool = False
+    ) -> None:
+        """`by_barriers`: these take checkpoints, and only sources keep outputs."""
         self.loop, self.plan, self.cluster, self.at_ns = loop, plan, cluster, at_ns
-        self.saves = plan.scenario.fault_tolerance.takes_checkpoints
+        self.by_barriers = by_barriers
+        self.until_ns = FAR_NS  # with barriers: before that no task is idle that control watches
+        self.saves = plan.scenario.fault_tolerance.takes_checkpoints and not by_barriers
         self.keeps = self.saves and plan.replays
         self.tasks, self.partitions = len(cluster.task_operator), len(cluster.partition_task)
         self.partition_task = np.array(cluster.partition_task, np.int64)
@@ -56,7 +61,8 @@ class LoopAtRest:
             if cluster.task_alive[task] and described.service is not None:
                 threads[cluster.task_host[task]] += described.threads
             sends = cluster.task_alive[task] and not plan.operators[operator].is_sink
-            if sends and self.saves and plan.host_groups[cluster.task_host[task]].network_bytes_per_s is not None:
+            saves = plan.scenario.fault_tolerance.takes_checkpoints
+            if sends and saves and plan.host_groups[cluster.task_host[task]].network_bytes_per_s is not None:
                 return "checkpoints are taken, and a link has a bandwidth"
         users = zip(plan.host_groups, cluster.link_users(), strict=True)
         if any(len(operators) > 1 for group, operators in users if group.network_bytes_per_s is not None):
@@ -74,14 +80,24 @@ class LoopAtRest:
             ("a task is paused", tasks["paused_until"] != 0),
             ("rules hold tuples", tasks["rules"] != NONE),
             ("channels wait behind a barrier", (tasks["barriers"] != NONE) | (tasks["back_head"] != NONE)),
-            ("control wants to know when tasks are idle", tasks["watched"] == 1),
+            ("control wants to know when tasks are idle", (tasks["watched"] == 1) & (not self.by_barriers)),
             ("key groups have next tasks", partitions["goal"] != NONE),
             ("control waits for frontiers", loop.frontiers["over"] == 0),
             ("partitions are muted, timed or announced", partitions[["muted", "measured", "announced"]]),
+            ("barriers are on their way", self._has_barriers(partitions)),
             ("messages or actions are on their way", ~np.isin(self.events["kind"], _KNOWN_EVENTS)),
             ("the pace of a host has changed", np.array([loop.options["paced"]])),
         )
         return next((why for why, there in found if _any(there)), None)
+
+    def _has_barriers(self, partitions: np.ndarray) -> np.ndarray:
+        """Return whether some partitions have a snapshot and others none, or what it covers is not forgotten yet."""
+        if not self.by_barriers:
+            return np.zeros(1, np.bool_)
+        begun = self.loop.unfinished["begun"][: partitions.size] == 1  # there is one slot
+        reached = begun[partitions["is_source"] == 0]
+        told = (self.events["kind"] == TRIM).any() or (partitions["replay_pending"] != 0).any()
+        return np.array([told, reached.any() and not reached.all()])
 
     # -- items
 
@@ -105,11 +121,12 @@ class LoopAtRest:
             return "tuples or work are in front of the queues"
         if not np.isin(kinds[self.serving], (TUPLE, SNAPSHOT)).all():
             return "tasks work for control"
+        if self.by_barriers and ((kinds[self.serving] == SNAPSHOT).any() or self.front.size):
+            return "tasks write snapshots"
         self.tuples = np.concatenate([self.serving[kinds[self.serving] == TUPLE], self.queued, self.way])
-        own = visits[self.tuples]
-        if own["replayed"].any():
+        if visits["replayed"][self.tuples].any():
             return "tuples are replayed"
-        if (own["task"] != self.partition_task[own["partition"]]).any():
+        if (visits["task"][self.tuples] != self.partition_task[visits["partition"][self.tuples]]).any():
             return "tuples are on their way to tasks that have lost them"
         if (loop.sources["emitted"] != loop.sources["arrived"]).any():
             return "tuples wait at a source"
@@ -262,6 +279,8 @@ class _Filling:
         scan.operators["applied"], scan.operators["sum"] = loop.operators["applied"], loop.operators["sum"]
         self._audit()
         self._states()
+        if self.rest.by_barriers:
+            self.rest.until_ns = self._until_ns()
         if not self.rest.saves:
             return []
         unplanned = self._saved()
@@ -273,23 +292,23 @@ class _Filling:
     def _parcels(self, tuples: np.ndarray, kind: np.dtype) -> np.ndarray:
         """Return what all tuples have in common; `tuples` are some of `rest.tuples`, by place."""
         numbers = self.rest.tuples[tuples]
-        visits = self.loop.visits[numbers]
+        visits = self.loop.visits
         made = np.zeros(tuples.size, kind)
         for name in ("id", "created", "key", "partition"):
-            made[name] = visits[name]
-        made["at"] = visits["arrival"]
-        made["origin"] = self._origins(visits, tuples)
+            made[name] = visits[name][numbers]
+        made["at"] = visits["arrival"][numbers]
+        made["origin"] = self._origins(visits["origin"][numbers], tuples)
         return made
 
-    def _origins(self, visits: np.ndarray, tuples: np.ndarray) -> np.ndarray:
+    def _origins(self, origins: np.ndarray, tuples: np.ndarray) -> np.ndarray:
         if self.rest.keeps:
             return self.rest.sender[tuples]
         if not self.rest.saves:
-            return visits["origin"]
+            return origins
         # Nobody counts what a partition sends where nothing is kept: any partition at the task tells the task.
         some = np.zeros(self.rest.tasks, np.int64)
         some[self.rest.partition_task] = np.arange(self.rest.partitions)
-        return np.where(visits["origin"] >= 0, some[visits["origin"]], 0)
+        return np.where(origins >= 0, some[origins], 0)
 
     def _boxes(self) -> None:
         scan, rest = self.scan, self.rest
@@ -307,7 +326,7 @@ class _Filling:
         scan, rest = self.scan, self.rest
         first = rest.tuples.size - rest.way.size - rest.queued.size
         waits = self._parcels(np.arange(first, first + rest.queued.size), QUEUED)
-        waits["ns"] = self._service_ns(waits, rest.queued_task)
+        waits["ns"] = self.queued_ns = self._service_ns(waits, rest.queued_task)
         counts = np.bincount(rest.queued_task, minlength=rest.tasks)
         pieces = -(-counts // CHUNK)
         begin = np.cumsum(pieces) - pieces
@@ -341,6 +360,7 @@ class _Filling:
         servers = scan.servers
         servers["busy"] = loop.tasks["busy"][: rest.tasks]
         ends = rest.events[rest.events["kind"] == END]
+        ends = ends[loop.tasks["alive"][ends["rank"] - SERVICE] == 1]
         end_of = np.zeros(loop.visits.shape[0], np.int64)
         end_of[ends["ref"]] = ends["time"]
         is_tuple = loop.visits["kind"][rest.serving] == TUPLE
@@ -384,6 +404,16 @@ class _Filling:
         total = scan.operators["sum"].copy()
         np.add.at(total, operator, self.loop.visits["id"][rest.tuples])
         boxes["sum"] = total
+
+    def _until_ns(self) -> int:
+        """Return before when no watched task can be idle: it has to serve what waits there now."""
+        rest, found = self.rest, FAR_NS
+        for task in np.flatnonzero(self.loop.tasks["watched"][: rest.tasks] == 1).tolist():
+            begin, end = np.searchsorted(rest.queued_task, (task, task + 1)).tolist()
+            serves = bool(self.scan.servers["serving"][task])
+            free = int(self.scan.servers["free"][task]) if serves else self.at_ns
+            found = min(found, free + int(self.queued_ns[begin:end].sum()))
+        return found
 
     # -- checkpoints
 
@@ -455,11 +485,20 @@ class _Filling:
             scan.log["at"][place], scan.log["sender"][place] = part["at"], part["sender"]
         scan.log_pool["free"], scan.log_pool["left"] = NONE, 0
 
+    def _first_epoch(self) -> np.ndarray:
+        """Return since which epoch of each partition its keys are in the next increment (n_partitions,).
+
+        With barriers each epoch since the last complete checkpoint counts, also those that began with snapshots of
+        checkpoints which were given up.
+        """
+        u = self.loop.partitions
+        return u["based"] + 1 if self.rest.by_barriers else u["epoch"]
+
     def _keys(self) -> None:
         scan, loop = self.scan, self.loop
         keys = loop.keys[(loop.keys["partition"] != NONE) & (loop.keys["since"] >= 0)]
         places = scan.saved["first_key"][keys["partition"]] + keys["key"]
-        touched = keys["epoch"] == loop.partitions["epoch"][keys["partition"]]
+        touched = keys["epoch"] >= self._first_epoch()[keys["partition"]]
         known = scan.saved["first_key"][keys["partition"]] != NONE
         scan.key_epochs[places[known]] = np.where(touched, _TOUCHED, _KNOWN)[known]
 

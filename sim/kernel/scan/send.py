@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.kernel.event_loop.codes import BROADCAST, FORWARD, GROUPED, KEYED, PER_KEY, PER_TUPLE, SHUFFLE
+from sim.kernel.event_loop.codes import BROADCAST, FIXED, FORWARD, GROUPED, KEYED, PER_KEY, PER_TUPLE, SHUFFLE
 from sim.kernel.scan.histograms import bin_arrivals, bin_delivered, bin_passed, bin_served
 from sim.kernel.scan.kept import count_applied, count_sent
 from sim.kernel.scan.rows import add_arrivals, add_done
@@ -186,7 +186,7 @@ def complete(state: State, operator: int) -> bool:
     total = np.uint64(0)
     for k in range(n):
         total += state.done[k].id
-    if state.saves or (state.options.counts_states and _grows(op.state_model)):
+    if state.saves or (state.options.counts_states and _grows(op.state_model, op.state_change)):
         for k in range(n):
             e = state.done[k]
             count_applied(state, e.partition, e.key, e.end)
@@ -208,9 +208,9 @@ def complete(state: State, operator: int) -> bool:
 
 
 @kernel
-def _grows(state_model: int) -> bool:
-    """Return whether the size of a state of this model depends on what was applied."""
-    return state_model in (PER_KEY, PER_TUPLE)
+def _grows(state_model: int, change: float) -> bool:
+    """Return whether the size of a state of this model, or of its changes, depends on what was applied."""
+    return state_model in (PER_KEY, PER_TUPLE) or (state_model == FIXED and change >= 0.0)
 
 
 @kernel

@@ -46,7 +46,8 @@ def state(
     boxes["room"] = _ROOM
     boxes["first"] = np.arange(len(boxes)) * _ROOM
     threads = int(servers["threads"].sum())
-    saves = plan.scenario.fault_tolerance.takes_checkpoints
+    tolerance = plan.scenario.fault_tolerance
+    saves = tolerance.takes_checkpoints and tolerance.job_checkpoints is None  # else the event loop takes them
     made = ScanState(
         stages=_stages(cluster, operators, servers),
         stage_tasks=stage_tasks(cluster),
