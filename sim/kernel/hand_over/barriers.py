@@ -26,7 +26,8 @@ from sim.clock import Clock
 from sim.control.cluster import Cluster, RunPlan
 from sim.data_plane import CONTROL, Listener, Mail, NotCovered
 from sim.kernel.event_loop.codes import AT_REMOTE, STORED
-from sim.kernel.hand_over import to_loop, to_scan
+from sim.kernel.hand_over import to_loop
+from sim.kernel.hand_over.at_rest import LoopAtRest
 from sim.kernel.hand_over.plane import TwoKernels
 from sim.kernel.hand_over.sources import Kept, Remembered, leave_alone, stores
 from sim.kernel.hand_over.spells import failures, spells
@@ -69,7 +70,7 @@ class TurnsBetweenBarriers(TwoKernels):
         self._foreseen, self._factor = foreseen, factor
         self._triggered_ns, self._took_ns = 0, _longest_ns(plan)
         self._lost_ns = -1  # when a task died last
-        self._taken: dict[int, int] = {}  # by slot: hand-overs before the first snapshot that is in it
+        self._begun: dict[int, int] = {}  # by slot: hand-overs before the first snapshot that is in it
         self._covered = True  # the job would go back to what this part of the run has, or to its begin
         if not self._is_complete_in_time(0):
             self._spells.insert(0, (0, 0))
@@ -122,10 +123,10 @@ class TurnsBetweenBarriers(TwoKernels):
         """Return whether more tuples will come until then than those that are there and have to be handed over."""
         return (until_ns - at_ns) * int(self.state.sources["emitted"].sum()) > max(tuples, 1) * at_ns
 
-    def _at_rest(self, at_ns: int) -> to_scan.LoopAtRest:
-        return to_scan.LoopAtRest(self.state, self._plan, self._cluster, at_ns, by_barriers=True)
+    def _at_rest(self, at_ns: int) -> LoopAtRest:
+        return LoopAtRest(self.state, self._plan, self._cluster, at_ns, by_barriers=True)
 
-    def _hindered(self, rest: to_scan.LoopAtRest) -> str | None:
+    def _hindered(self, rest: LoopAtRest) -> str | None:
         """Return why the event loop has to go on although nothing hinders the scan, now that all tuples are known."""
         if self.state.ids["again"] and (self.state.visits["created"][rest.tuples] <= self._lost_ns).any():
             return "sinks may get tuples again"
@@ -174,14 +175,14 @@ class TurnsBetweenBarriers(TwoKernels):
     ) -> int:
         """Take a batch of checkpoints now."""
         self._act_in_loop()
-        self._taken.setdefault(slot, len(self.hand_overs))
+        self._begun.setdefault(slot, len(self.hand_overs))
         self._kept_by_sources.snapshot_of(np.array(partitions, np.int64))
         return super().checkpoint_each(partitions, checkpoint_host, slot, more_bytes)
 
     def complete_checkpoints(self, partitions: Collection[int], slot: int = 0) -> None:
         """The checkpoints of these partitions that have come to the store count."""
         self._act_in_loop()
-        self._covered = self._covered or self._taken.pop(slot, None) == len(self.hand_overs)
+        self._covered = self._covered or self._begun.pop(slot, None) == len(self.hand_overs)
         self._took_ns = int(_LONGER * (self._clock.now_ns() - self._triggered_ns))
         self._kept_by_sources.ends(completed=True)
         super().complete_checkpoints(partitions, slot)
@@ -189,7 +190,7 @@ class TurnsBetweenBarriers(TwoKernels):
     def abort_checkpoints(self, partitions: Collection[int], slot: int | None = None) -> None:
         """Checkpoints of these partitions that are under way are forgotten."""
         self._act_in_loop()
-        self._taken.clear()
+        self._begun.clear()
         self._kept_by_sources.ends(completed=False)
         super().abort_checkpoints(partitions, slot)
 

@@ -24,6 +24,7 @@ from sim.kernel.event_loop.codes import NONE
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.kernel.event_loop.setup import needs_more
 from sim.kernel.hand_over import to_loop, to_scan
+from sim.kernel.hand_over.at_rest import LoopAtRest
 from sim.kernel.hand_over.reread import Reread
 from sim.kernel.hand_over.spells import spells
 from sim.kernel.needs import needs_of
@@ -168,15 +169,15 @@ class TwoKernels(CompiledPlane):
         """Make the state of the event loop that of the scan."""
         return to_loop.fill(scan.state, self.state, self._plan, self._cluster, at_ns, self._turn(scan))
 
-    def _at_rest(self, at_ns: int) -> to_scan.LoopAtRest:
+    def _at_rest(self, at_ns: int) -> LoopAtRest:
         """Return what the event loop has, and what hinders the scan."""
-        return to_scan.LoopAtRest(self.state, self._plan, self._cluster, at_ns)
+        return LoopAtRest(self.state, self._plan, self._cluster, at_ns)
 
     def _hindrance(self, at_ns: int) -> str | None:
         """Return why the event loop has to go on, before anything else is looked at."""
         return None
 
-    def _hindered(self, rest: to_scan.LoopAtRest) -> str | None:
+    def _hindered(self, rest: LoopAtRest) -> str | None:
         """Return why the event loop has to go on although the scan could have the run."""
         return None
 
@@ -404,7 +405,7 @@ class TwoKernels(CompiledPlane):
         """Return the tables of tuples and checkpoints."""
         if self._scan is None:
             return super().tables()
-        return {**self._scan.tables(), "dropped": self._dropped()} | self._tables_of_loop()
+        return {**self._scan.tables(), "dropped": self._dropped(), **self._tables_of_loop()}
 
     def _tables_of_loop(self) -> Mapping[str, Mapping[str, np.ndarray]]:
         """Return tables that the event loop alone knows."""

@@ -65,7 +65,9 @@ def horizon_ns(plan: RunPlan, factor: float = 1.0) -> int:
     tolerance = plan.scenario.fault_tolerance
     if not tolerance.takes_checkpoints:
         return 0
-    if tolerance.job_checkpoints is not None:  # what sources keep is known; `barriers` sees that a checkpoint is complete
+    if (
+        tolerance.job_checkpoints is not None
+    ):  # what sources keep is known; `barriers` sees that a checkpoint is complete
         return _LATENCIES * plan.latency_ns + 1
     return int(factor * (_INTERVALS * due_every_ns(plan.scenario) + _LATENCIES * plan.latency_ns)) + 1
 

@@ -23,7 +23,8 @@ from sim.control.assembly import Control, PlaneFactory
 from sim.control.cluster import RunPlan
 from sim.engine import records
 from sim.kernel.event_loop.plane import CompiledPlane
-from sim.kernel.hand_over import to_loop, to_scan
+from sim.kernel.hand_over import to_loop
+from sim.kernel.hand_over.at_rest import LoopAtRest
 
 JOBS: tuple[Callable[[Random], dict[str, Any]], ...] = (
     scan_job,
@@ -132,12 +133,12 @@ def states_of_before(states: Callable[..., Any]) -> Callable[..., Any]:
 
 BROKEN: dict[str, tuple[object, str, Callable[..., Any]]] = {
     "the scan gets a run whose messages are on their way": (
-        to_scan.LoopAtRest,
+        LoopAtRest,
         "_is_acted_upon",
         without("messages or actions are on their way"),
     ),
     "the scan gets a run whose senders know other tasks": (
-        to_scan.LoopAtRest,
+        LoopAtRest,
         "_is_acted_upon",
         without("key groups have next tasks"),
     ),

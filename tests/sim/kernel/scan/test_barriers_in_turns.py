@@ -30,6 +30,7 @@ from sim.kernel import choice
 from sim.kernel.choice import kernel_for
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.kernel.hand_over import barriers, sources, to_scan
+from sim.kernel.hand_over.at_rest import LoopAtRest
 from sim.kernel.hand_over.barriers import TurnsBetweenBarriers
 from sim.kernel.hand_over.plane import TwoKernels
 from sim.kernel.hand_over.sources import Kept
@@ -168,7 +169,9 @@ def given_up() -> dict[str, Any]:
         "sum": raw["operators"]["sum"] | {"inputs": {"quick": "key"}, "state": {"model": "per-key", "bytes": "1 kB"}},
         "out": {"kind": "sink", "inputs": {"sum": "forward", "late": "forward"}},
     }
-    burst = {"steps": [{"at": "0 s", "rate": "5 /s"}, {"at": "1900 ms", "rate": "100 /s"}, {"at": "2 s", "rate": "5 /s"}]}
+    burst = {
+        "steps": [{"at": "0 s", "rate": "5 /s"}, {"at": "1900 ms", "rate": "100 /s"}, {"at": "2 s", "rate": "5 /s"}]
+    }
     raw["workload"]["slow"] = {"arrivals": "deterministic", "rate": burst}
     raw["workload"]["fast"]["rate"] = "60 /s"
     raw["fault_tolerance"]["kind"] = "incremental"
@@ -194,7 +197,6 @@ def test_what_changed_before_a_checkpoint_that_was_given_up_is_in_the_next_one()
 def test_a_long_campaign(part: int) -> None:
     for seed in range(100 + part * 500, 600 + part * 500):
         assert compared(seed) == [], seed
-
 
 
 def test_snapshots_are_stored_while_the_scan_has_the_run() -> None:
@@ -266,6 +268,7 @@ def test_a_run_in_turns_has_the_rows_of_the_event_loop(monkeypatch: pytest.Monke
     assert re.search(r"the scan has the run in between: [5-9][0-9][.0-9]* % of the steps", found.kernel.why)
     assert differences(simulate(made, plane=CompiledPlane), found) == []
 
+
 # -- rules that are broken on purpose
 
 
@@ -275,7 +278,7 @@ def only_the_last_epoch(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_task_is_waited_for(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(to_scan._Filling, "_until_ns", lambda filling: to_scan.FAR_NS)
+    patch.setattr(to_scan._Filling, "_until_ns", lambda filling: 1 << 62)
 
 
 def barriers_cut_nothing(patch: pytest.MonkeyPatch) -> None:
@@ -305,7 +308,7 @@ def snapshots_are_lost(patch: pytest.MonkeyPatch) -> None:
 
 
 def barriers_are_lost(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(to_scan.LoopAtRest, "_has_barriers", lambda rest, partitions: np.zeros(1, np.bool_))
+    patch.setattr(LoopAtRest, "_has_barriers", lambda rest, partitions: np.zeros(1, np.bool_))
 
 
 BROKEN = (

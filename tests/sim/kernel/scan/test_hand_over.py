@@ -27,7 +27,8 @@ from sim.engine import records, simulate
 from sim.kernel import choice
 from sim.kernel.choice import kernel_for
 from sim.kernel.event_loop.plane import CompiledPlane
-from sim.kernel.hand_over import to_loop, to_scan
+from sim.kernel.hand_over import to_loop
+from sim.kernel.hand_over.at_rest import LoopAtRest
 from sim.kernel.hand_over.plane import TwoKernels
 from sim.kernel.hand_over.spells import failures, horizon_ns, spells
 from sim.kernel.scan.plane import ScanPlane
@@ -420,7 +421,7 @@ def one_instant_early(to_scan: Callable[..., Any]) -> Callable[..., Any]:
 def before_all_has_caught_up(hindrance: Callable[..., Any]) -> Callable[..., Any]:
     """The scan gets the run although control has begun something that is not over, or wants to be told."""
 
-    def broken(rest: to_scan.LoopAtRest) -> None:
+    def broken(rest: LoopAtRest) -> None:
         hindrance(rest)
 
     return broken
@@ -434,7 +435,7 @@ BROKEN: dict[str, tuple[object, str, Callable[..., Any]]] = {
     "a task is forgotten": (to_loop, "fill", without_one_queue),
     "the event loop stops one instant early": (TwoKernels, "_to_scan", one_instant_early),
     "the event loop stops before all has caught up": (
-        to_scan.LoopAtRest,
+        LoopAtRest,
         "_is_acted_upon",
         before_all_has_caught_up,
     ),

@@ -23,7 +23,7 @@ from sim.control.cluster import RunPlan
 from sim.data_plane import NotCovered
 from sim.engine import records
 from sim.kernel.event_loop.plane import CompiledPlane
-from sim.kernel.hand_over import to_scan
+from sim.kernel.hand_over.at_rest import LoopAtRest
 from sim.kernel.hand_over.plane import TwoKernels
 from sim.kernel.hand_over.spells import horizon_ns
 from sim.migration.protocols import REBALANCE_PROTOCOLS
@@ -116,7 +116,7 @@ def unasked(_: Callable[..., Any]) -> Callable[..., Any]:
 
 BROKEN: dict[str, tuple[object, str, Callable[..., Any]]] = {
     "the scan gets a run that is being rebalanced": (
-        to_scan.LoopAtRest,
+        LoopAtRest,
         "_is_acted_upon",
         before_all_has_caught_up,
     ),
