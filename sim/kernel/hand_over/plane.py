@@ -98,12 +98,13 @@ class TwoKernels(CompiledPlane):
                 begin = min(self._begin_ns(), self._until_ns)
                 beside = self._beside_ns()
                 if limit[0] <= min(begin, beside):
-                    return self._scan.advance(limit)
+                    told = self._scan.advance(limit)
+                    return told or (limit[0] == beside and self._advance_beside(limit))
                 if self._scan.advance((min(begin, beside), -1, 0)):
                     return True
                 if begin <= beside:
                     self._to_loop(begin)
-                elif self._advance_beside(beside):
+                elif self._advance_beside((beside + 1, -1, 0)):
                     return True
             else:
                 if limit[0] <= self._try_ns:
@@ -120,12 +121,12 @@ class TwoKernels(CompiledPlane):
         """Return when the event loop has something to do while the scan has the run, which concerns no tuple."""
         return _FAR_NS
 
-    def _advance_beside(self, at_ns: int) -> bool:
-        """Do what the event loop has to do up to this instant; True if the listener was told something."""
+    def _advance_beside(self, limit: Key) -> bool:
+        """Do what the event loop has to do before `limit`; True if the listener was told something."""
         record = self.state.recording
         rooms = int(record["visit_room"]), int(record["delivery_room"])
         record["visit_room"] = record["delivery_room"] = _FAR_NS  # no room is made for rows, which the scan writes
-        told = super().advance((at_ns + 1, -1, 0))
+        told = super().advance(limit)
         record["visit_room"], record["delivery_room"] = rooms
         return told
 
