@@ -208,7 +208,22 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Reading, Answers):
         if self.state.options["bounded"]:
             need += int(self.state.cluster["tasks"] + self.state.cluster["threads"])
         self.state.room["need"] = need
-        self._grow(need)
+        if self._is_ample(need):
+            self.state.room["budget"] = self.state.room["passing"] = 0
+        else:
+            self._grow(need)
+
+    def _is_ample(self, need: int) -> bool:
+        """Return whether there is room already, by the question of the loop, which is asked in one call.
+
+        Windows and slices have rules of their own. The loop begins with nothing to tell, a verb may not.
+        """
+        state = self.state
+        windows = state.room["burst"] or state.event_time["most_windows"]
+        told = int(state.told["count"]) + state.visits.shape[0] + state.frontiers.shape[0]
+        if not need or windows or state.options["trims"] or told > state.notices.shape[0]:
+            return False
+        return bool(loop.room(state, need))
 
     def _grow(self, need: int) -> None:
         """Give the kernel larger arrays where room for `need` tuples is missing, and empty those that are read out."""

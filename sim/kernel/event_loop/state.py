@@ -185,6 +185,7 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
         "loop",
         "outbox",
         "passages",
+        "placing",
         "roots",
         "rules",
         "service_times",
@@ -205,6 +206,7 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
         "loop",
         "outbox",
         "passages",
+        "placing",
         "rules",
         "sharing",
         "verbs",
@@ -249,7 +251,7 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
     "channels": ("restoring",),  # checkpoints save event time
     "notes": ("restoring",),
     "rules": ("instances",),  # an instance that is over leaves the lists
-    "sources": ("emitting",),  # what was emitted
+    "sources": ("emitting", "reading"),  # what was emitted, and what control has read
     # A tuple that is sent belongs to the root of what it follows from.
     "acking": ("anchors",),
     "roots": ("anchors", "expiry"),
