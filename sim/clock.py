@@ -1,9 +1,9 @@
 """Time of a run in whole nanoseconds, and the order of events within an instant.
 
 Within an instant: control (SimPy processes, in creation order), then messages that leave a shared link, then
-messages that arrive, then services that end and tuples that are emitted, then pauses that are over, timers, and
-watermarks of sources, then room that got free, then tuples that arrive. Arrivals are ordered by receiver, then sender,
-then as sent. Data of earlier instants is always done first.
+messages that arrive, then services that end and tuples that are emitted, then pauses that are over, timers and
+post-dated outputs, and watermarks of sources, then room that got free, then tuples that arrive. Arrivals are ordered by
+receiver, then sender, then as sent. Data of earlier instants is always done first.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MESSAGE, SERVICE, ARRIVAL, END_OF_INSTANT = (k * _CLASS for k in (1, 2, 3, 4))  
 LINK = _CLASS // 2  # what leaves a link that is shared evenly, by host
 CREDIT = SERVICE + _CLASS // 2  # tasks that go on with their outbox: by task; then those that waited, by receiver
 PAUSES = SERVICE + (1 << 45)  # pauses are over after all services that end and all arrivals of the instant, by task
-TIMERS = SERVICE + (1 << 46)  # then timers emit
+TIMERS = SERVICE + (1 << 46)  # then timers emit, by task, and what is post-dated leaves, by partition
 TICKS = TIMERS + (1 << 45)  # then sources send watermarks, before room that got free (CREDIT)
 
 

@@ -29,7 +29,8 @@ from models.special_functions import special_function
 _MASK = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
 _NS = 1e9
-_FAR_NS = 1 << 62
+FAR_NS = 1 << 62  # in place of longer times, so that sums with an instant of a run stay below 2^63
+POSTPONE = "postpone"  # purpose of the draws that post-date outputs
 _BELOW_ONE = 1 - 2.0**-53  # the largest of the hashes would round to 1
 
 
@@ -96,7 +97,7 @@ def delays_ns(law: TimeDistribution, of: np.ndarray) -> np.ndarray:
     if isinstance(law, Deterministic):
         return np.full(of.shape, at_least_one_ns(law.value_s), np.int64)
     inverse = _inverse(law)
-    return np.array([min(at_least_one_ns(inverse(u)), _FAR_NS) for u in of.tolist()], np.int64)
+    return np.array([min(at_least_one_ns(inverse(u)), FAR_NS) for u in of.tolist()], np.int64)
 
 
 def delay_ns(law: TimeDistribution, number: int, stream: int) -> int:
@@ -117,12 +118,14 @@ def at_least_one_ns(seconds: float) -> int:
     return max(1, round(seconds * _NS))
 
 
-def time_sampler(law: TimeDistribution, seed: int, replication: int, operator: str) -> Callable[[int], int]:
-    """Return a function from a tuple id to its service time [ns]: the quantile at its uniform number."""
+def time_sampler(
+    law: TimeDistribution, seed: int, replication: int, operator: str, purpose: str = "service"
+) -> Callable[[int], int]:
+    """Return a function from a tuple id to its time [ns] of that purpose: the quantile at its uniform number."""
     if isinstance(law, Deterministic):
         fixed = at_least_one_ns(law.value_s)
         return lambda _: fixed
-    stream = code_of(seed, replication, operator, "service")
+    stream = code_of(seed, replication, operator, purpose)
     inverse = _inverse(law)
     return lambda tuple_id: at_least_one_ns(inverse(uniform(tuple_id, stream)))
 

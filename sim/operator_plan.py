@@ -12,7 +12,19 @@ from models.scenario.scenario import Scenario
 from models.topology.chains import chains_of, threads_of
 from models.topology.layout import output_bytes, topological
 from models.units import to_ns
-from sim.draws import child_id, code_of, count_sampler, key_sampler, mix, pair_id, time_sampler, uniform, window_id
+from sim.draws import (
+    FAR_NS,
+    POSTPONE,
+    child_id,
+    code_of,
+    count_sampler,
+    key_sampler,
+    mix,
+    pair_id,
+    time_sampler,
+    uniform,
+    window_id,
+)
 from sim.windowing import Windows
 
 # (tuple id, key, index of the sending partition) -> partitions downstream
@@ -63,6 +75,7 @@ class OperatorPlan:
     depth: int = 0  # steps from the head of the chain
     timer_ns: int = 0  # time between two outputs of its timer, 0 without one
     timer_code: int = 0
+    postpone_ns: Callable[[int], int] | None = None  # of an output, by its id: from the birth of its input to its own
     watermark_ns: int = 0  # of a source: time between two
     is_read: bool = False  # a source of which control says what is read, and when
     timed: bool = False  # watermarks come to it, or from it: it or an operator downstream has a window
@@ -130,6 +143,7 @@ def plan_operators(scenario: Scenario, replication: int, shares: Mapping[str, fl
             window_code=code_of("window", name),
             timer_ns=max(1, to_ns(operator.timer.every_s)) if operator.timer else 0,
             timer_code=code_of("timer", name),
+            postpone_ns=_postponement(operator, seed, replication, name),
             watermark_ns=max(1, to_ns(scenario.workload[name].watermark_s)) if operator.kind == "source" else 0,
         )
     for plan in plans.values():
@@ -158,6 +172,14 @@ def plan_operators(scenario: Scenario, replication: int, shares: Mapping[str, fl
             )
     _mark_event_time([plans[name] for name in topological(scenario)])
     return tuple(plans.values())
+
+
+def _postponement(operator: Operator, seed: int, replication: int, name: str) -> Callable[[int], int] | None:
+    """Return a function from the id of an output to the time from the birth of its input to its own [ns], or None."""
+    if operator.postpone is None:
+        return None
+    drawn = time_sampler(operator.postpone, seed, replication, name, POSTPONE)
+    return lambda tuple_id: min(drawn(tuple_id), FAR_NS)
 
 
 def _mark_event_time(plans: list[OperatorPlan]) -> None:

@@ -158,6 +158,9 @@ class Operator(Description):
     """Window of an aggregate, which emits for each key at its end and nothing at a tuple, or of a join."""
     timer: Timer | None = None
     """Makes each task emit at regular instants as well."""
+    postpone: TimeDistribution | None = None
+    """Makes outputs post-dated: each is born and leaves so long after the birth of the tuple that it is made of, and at
+    once if that time is over when the tuple is applied. Until then it is a part of the state of its key group."""
     buffer: Count | None = None
     """Places of a task for tuples in its queue and those under way to it; without it there is no bound. Where none is
     free the senders wait, up to the source.
@@ -184,8 +187,9 @@ class Operator(Description):
 
     @property
     def stateful(self) -> bool:
-        """Return whether a task has what outlasts a tuple: a state, a window, tuples to be joined, a timer."""
-        kept = self.state is not None or self.window is not None or self.timer is not None
+        """Return whether a task has what outlasts a tuple: a state, a window, post-dated outputs, a timer, a join."""
+        own = (self.state, self.window, self.timer, self.postpone)
+        kept = any(one is not None for one in own)
         return self.kind not in ("source", "sink") and (kept or self.kind in ("aggregate", "join"))
 
     @property

@@ -118,7 +118,8 @@ def queues_only(scenario: Scenario) -> bool:
     """
     operators = scenario.operators.values()
     plain = all(
-        one.window is None and one.timer is None and one.buffer is None and one.kind != "join" for one in operators
+        one.window is None and one.timer is None and one.postpone is None and one.buffer is None and one.kind != "join"
+        for one in operators
     )
     if threads_of(scenario):
         return False

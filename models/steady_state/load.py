@@ -208,15 +208,19 @@ def _state_bytes(scenario: ScenarioDescription, name: str, flow: Flow) -> float:
     """Return the state at the end of a run [B]; an upper bound for state per key: all keys have been seen."""
     operator = scenario.operators[name]
     state, tuples = operator.state, flow.rate_in.mean_per_s * scenario.duration_s
+    later = 0.0
+    if operator.postpone is not None:  # Little's law: so many outputs wait for their time
+        waiting = flow.rate_out.mean_per_s * min(operator.postpone.mean_s, scenario.duration_s)
+        later = waiting * layout.output_bytes(scenario)[name]
     if isinstance(state, FixedState):
-        return state.group_bytes * operator.groups
+        return later + state.group_bytes * operator.groups
     if isinstance(state, PerTupleState):
-        return state.entry_bytes * tuples
+        return later + state.entry_bytes * tuples
     if isinstance(state, WindowState):
-        return state.entry_bytes * flow.rate_in.mean_per_s * min(state.length_s, scenario.duration_s)
+        return later + state.entry_bytes * flow.rate_in.mean_per_s * min(state.length_s, scenario.duration_s)
     if isinstance(state, PerKeyState):
-        return state.entry_bytes * min(layout.keys_seen(scenario, name), tuples)
-    return 0.0
+        return later + state.entry_bytes * min(layout.keys_seen(scenario, name), tuples)
+    return later
 
 
 def _chores(scenario: ScenarioDescription, name: str, state_bytes: float) -> np.ndarray:

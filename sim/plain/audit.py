@@ -69,6 +69,8 @@ def accounts(plane: PlaneState) -> dict[int, Account]:
                     account.lost.add((partition.index, tuple_id))
             again = again or (partition, tuple_id) in since_checkpoint
             for child, child_key in _made(partition.operator, tuple_id, key):
+                if child in partition.post_dated:
+                    continue  # its time has not come, or it waits for its partition
                 todo += [(*one, again) for one in _receivers(plane, partition, child, child_key)]
     for partition, ids in applied.items():
         if partition.operator.index in found:

@@ -12,13 +12,25 @@ from typing import NamedTuple
 
 from models.records.tables import NEVER
 from models.units import to_ns
-from sim.clock import ARRIVAL, MESSAGE, SERVICE, Clock, channel
+from sim.clock import ARRIVAL, MESSAGE, SERVICE, TIMERS, Clock, channel
 from sim.control.cluster import Cluster, RunPlan
 from sim.data_plane import Listener
 from sim.draws import code_of, source_id
 from sim.plain.host import Host
 from sim.plain.link import Link
-from sim.plain.partition import Bundle, Contents, Message, Output, Partition, Row, TaskView, Tree, Visit, Watermark
+from sim.plain.partition import (
+    Bundle,
+    Contents,
+    Message,
+    Output,
+    Partition,
+    PostDated,
+    Row,
+    TaskView,
+    Tree,
+    Visit,
+    Watermark,
+)
 from sim.plain.task import Task
 from sim.plain.views import AckerView, PlaneView, Recorder, TrimmingView, WatermarksView
 
@@ -266,6 +278,12 @@ class PlaneState:
             since = source.waiting_since()
             if source.partition.operator.index in operators and since is not None and since < time_ns:
                 return False
+        # What is of a later time than now cannot be older than a frontier: only what is overdue can.
+        overdue = (
+            one for partition in self._numbered if partition.operator.index in operators for one in partition.overdue
+        )
+        if any(one.born_ns < time_ns for one in overdue):
+            return False
         return all(visit.row.created_ns >= time_ns for visit in self._visits_at(operators))
 
     def _visits_at(self, operators: Collection[int]) -> Iterator[Visit]:
@@ -297,6 +315,31 @@ class Channels(PlaneState):
             partition.time.ticks += 1
             made, key = partition.operator.tick(partition.index, partition.time.ticks)
             self.emit(partition, made, partition.time.ticks * partition.operator.timer_ns, key)
+
+    def postpone(self, partition: Partition, output: PostDated) -> None:
+        """Emit an output at the time of its birth, or now if that is over.
+
+        It is not bound to a task: where its partition is by then, it leaves. Of equal times the lower partition comes
+        first, then what was made first.
+        """
+        if output.born_ns <= self.clock.now_ns():
+            self.emit(partition, output.tuple_id, output.born_ns, output.key)
+            return
+        partition.post_dated[output.tuple_id] = output
+        self.clock.at(output.born_ns, TIMERS + partition.number, lambda _: self._is_due(partition, output))
+
+    def _is_due(self, partition: Partition, output: PostDated) -> None:
+        """Emit an output at its time, unless its partition is on its way, or its task stops it."""
+        partition.overdue.append(output)
+        self.emit_overdue(partition)
+        self.tell()
+
+    def emit_overdue(self, partition: Partition) -> None:
+        """Emit what is due, in order of time, if the partition is live and its task does not stop it."""
+        while partition.overdue and partition.live and not partition.task.stops(partition):
+            output = partition.overdue.pop(0)
+            del partition.post_dated[output.tuple_id]
+            self.emit(partition, output.tuple_id, output.born_ns, output.key)
 
     def emit(
         self,

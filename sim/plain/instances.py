@@ -183,7 +183,7 @@ class Actions(Overtaking):
             self.tell()
 
     def _unpause(self, task: Task) -> None:
-        # Sources and timers before the queue: their outputs were due during the pause.
+        # Sources, timers and post-dated outputs before the queue: they were due during the pause.
         task.paused_until_ns = 0
         for source in self.sources:
             if source.partition.task is task and source.partition.live:
@@ -191,8 +191,15 @@ class Actions(Overtaking):
         for partition in self._numbered if task.operator.timer_ns else ():
             if partition.task is task and partition.live:
                 self.emit_ticks(partition, partition.due)
+        self._emit_all_overdue(task)
         task.go_on()
         self.notice(task)
+
+    def _emit_all_overdue(self, task: Task) -> None:
+        """Emit the post-dated outputs whose time has come in the meantime, by key group."""
+        for partition in self._numbered if task.operator.postpone_ns else ():
+            if partition.task is task:
+                self.emit_overdue(partition)
 
     # -- rules that are asked at a tuple's turn
 
@@ -207,6 +214,7 @@ class Actions(Overtaking):
         if not holder.alive:
             return
         holder.rules = [rule for rule in holder.rules if partition is not None and rule[0] != partition]
+        self._emit_all_overdue(holder)
         free = [
             visit for visit in holder.side if partition in (None, visit.partition.number) and not holder.holds(visit)
         ]

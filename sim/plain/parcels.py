@@ -217,6 +217,8 @@ class Parcels(Channels):
         held = [visit for one in contents.taken for visit in one.held]
         for one in contents.taken:
             one.live, one.taken, one.held = True, False, []
+        for one in contents.taken:
+            self.emit_overdue(one)  # before what waits is served: it is of an earlier time
         # It came before all that rules hold: a rule holds a tuple before it is asked where its key group is.
         holder = self.tasks[task]
         holder.side = [*(visit for visit in held if holder.holds(visit)), *holder.side]

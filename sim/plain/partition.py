@@ -151,6 +151,9 @@ class TaskView(Protocol):
     def died_by(self, departed_ns: int) -> bool:
         """Return whether the host was dead before a transmission had left the link."""
 
+    def stops(self, partition: Partition) -> bool:
+        """Return whether outputs of the partition that are due wait."""
+
     def heard(self, message: Message) -> None:
         """Go on: what the listener was told of a message is done."""
 
@@ -274,6 +277,14 @@ class Output(NamedTuple):
     sender: Partition
     receiver: Partition
     row: Row
+
+
+class PostDated(NamedTuple):
+    """An output that leaves at the time at which it is born; until then it is in the state of its partition."""
+
+    tuple_id: int
+    born_ns: int
+    key: int
 
 
 class Letter(NamedTuple):
@@ -432,6 +443,8 @@ class Partition:
         self.processed_ns = NEVER  # when the last replayed tuple was
         self.applied_created_ns: list[int] = []  # of the applied tuples
         self.time = EventTime()
+        self.post_dated: dict[int, PostDated] = {}  # outputs of a later time, by id
+        self.overdue: list[PostDated] = []  # those of them whose time came while the partition could not emit
         self.due = 0  # instants of its timer that have come
         self.ticks_let_go = 0  # those of the last checkpoint: they do not come again, even if it is lost
         self.measured_from: int | None = None  # tuples that arrive from then on are timed
@@ -518,8 +531,9 @@ class Partition:
         return sum(row.bytes for rows in self.kept.values() for row in rows)
 
     def state_bytes(self) -> int:
-        """Return the size of the whole state."""
-        return self._size(len(self.key_since), len(self.applied), 0)
+        """Return the size of the whole state, with outputs of a later time."""
+        later = len(self.post_dated) * self.operator.output_bytes
+        return self._size(len(self.key_since), len(self.applied), 0) + later
 
     def changed_bytes(self) -> int:
         """Return the size of the changes since the last snapshot."""

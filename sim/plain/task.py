@@ -8,7 +8,18 @@ from collections.abc import Iterator, Sequence
 from sim.clock import SERVICE
 from sim.operator_plan import OperatorPlan
 from sim.plain.outbox import Outbox, Places
-from sim.plain.partition import Bundle, HostView, InFlight, Message, Partition, TaskView, Visit, Watermark, Work
+from sim.plain.partition import (
+    Bundle,
+    HostView,
+    InFlight,
+    Message,
+    Partition,
+    PostDated,
+    TaskView,
+    Visit,
+    Watermark,
+    Work,
+)
 from sim.plain.views import PlaneView
 
 
@@ -302,6 +313,12 @@ class Task:
             for partition, origin in self.rules
         )
 
+    def stops(self, partition: Partition) -> bool:
+        """Return whether outputs of the partition that are due wait: it is paused, or a rule holds all that comes."""
+        return bool(self.paused_until_ns) or any(
+            number in (None, partition.number) and origin is None for number, origin in self.rules
+        )
+
     def put_in_front(self, items: Sequence[Visit | Work]) -> None:
         """Put items ahead of the queue, behind those that are already in front."""
         if self.operator.service_ns is None and not self.stopped:
@@ -448,7 +465,11 @@ class Task:
             self.plane.watermarks.enter(partition, row)
         elif self.operator.edges:
             for child, key in self.operator.outputs(row.id, row.key):
-                self.plane.emit(partition, child, row.created_ns, key, tree=row.tree)
+                if self.operator.postpone_ns is None:
+                    self.plane.emit(partition, child, row.created_ns, key, tree=row.tree)
+                else:
+                    born_ns = row.created_ns + self.operator.postpone_ns(child)
+                    self.plane.postpone(partition, PostDated(child, born_ns, key))
         # The ack comes after the outputs: a tree with nothing left is done.
         if self.plane.acker and row.tree:
             self.plane.acker.processed(row.tree, self)

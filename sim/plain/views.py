@@ -15,7 +15,18 @@ from models.records.tables import NEVER, TABLES, table
 from sim.clock import Clock
 from sim.control.cluster import RunPlan
 from sim.operator_plan import OperatorPlan
-from sim.plain.partition import Bundle, Checkpoint, Message, Partition, Row, TaskView, Tree, Visit, Watermark
+from sim.plain.partition import (
+    Bundle,
+    Checkpoint,
+    Message,
+    Partition,
+    PostDated,
+    Row,
+    TaskView,
+    Tree,
+    Visit,
+    Watermark,
+)
 
 _SECOND = 1_000_000_000
 
@@ -154,6 +165,9 @@ class PlaneView(Protocol):
         tree: Tree | None = None,
     ) -> None:
         """Send an output of a partition to its receivers."""
+
+    def postpone(self, partition: Partition, output: PostDated) -> None:
+        """Emit an output at the time of its birth, or now if that is over."""
 
     def emit_waiting(self, task: TaskView) -> None:
         """Let the sources of a task emit tuples that wait."""

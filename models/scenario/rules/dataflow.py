@@ -72,6 +72,7 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
         yield from _of_kind(name, operator)
         yield from _of_window(name, operator)
         yield from _of_timer(name, operator)
+        yield from _of_postponement(name, operator)
         yield from _of_tasks(name, operator)
         if operator.kind == "source" and operator.reading is not None:
             yield from _of_reading(scenario, name, operator.reading, "duration" not in broken)
@@ -203,6 +204,15 @@ def _of_timer(name: str, operator: Operator) -> Iterator[InputFault]:
         yield InputFault(_at(name, "timer", "every"), shown, f"must be at least {shortest}")
 
 
+def _of_postponement(name: str, operator: Operator) -> Iterator[InputFault]:
+    """Yield post-dated outputs of operators that keep none."""
+    if operator.postpone is None or operator.kind not in ("source", "sink"):
+        return
+    why = "has no state to keep outputs in" if operator.kind == "source" else "has no output"
+    hint = "a map, a filter or an aggregate behind it can postpone" if operator.kind == "source" else ""
+    yield InputFault(_at(name, "postpone"), NO_VALUE, f"a {operator.kind} {why}", hint)
+
+
 def _of_source(name: str, operator: Operator) -> Iterator[InputFault]:
     """Yield keys that a source cannot have; its workload says what it emits."""
     hint = f"what a source emits stands in workload.{name}"
@@ -247,7 +257,8 @@ def _of_tasks(name: str, operator: Operator) -> Iterator[InputFault]:
         yield InputFault(_at(name, "key_hash"), operator.key_hash, "needs an input partitioned by key")
     if operator.parallelism > MOST_TASKS:
         yield InputFault(_at(name, "parallelism"), operator.parallelism, f"must be at most {MOST_TASKS}")
-    if operator.threads > 1 and (operator.keyed or operator.state is not None or operator.kind == "source"):
+    kept = operator.state is not None or operator.postpone is not None
+    if operator.threads > 1 and (operator.keyed or kept or operator.kind == "source"):
         yield InputFault(
             _at(name, "threads"),
             operator.threads,

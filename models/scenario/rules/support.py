@@ -42,6 +42,7 @@ def not_simulated(scenario: Scenario) -> list[InputFault]:
             found.append((f"{here}.kind", "join", "one of two inputs by key with a window without slide is"))
     if scenario.placement.plan is not None:
         found.append(("placement.plan", scenario.placement.plan, "placement.tasks is"))
+    found += _of_postponements(scenario)
     found += _of_fault_tolerance(scenario)
     found += _of_readings(scenario)
     if scenario.elasticity.policy == "operators":
@@ -111,24 +112,46 @@ def _of_rebalance(scenario: Scenario, name: str, event: Rebalance) -> list[tuple
 
 def _of_reconfiguration(scenario: Scenario, name: str, event: Reconfigure) -> list[tuple[str, object, str]]:
     """Return (path, value, hint) of a reconfiguration that is not simulated: its tuples have no ids, and no windows."""
-    here, tolerance = path_text(("events", name)), scenario.fault_tolerance
-    found = list[tuple[str, object, str]]()
+    here, found = path_text(("events", name)), list[tuple[str, object, str]]()
     if event.protocol == "stop-and-restart":
         found += _beside_stops(scenario)
     operator = scenario.operators.get(event.operator)
     if operator is not None and operator.keyed and operator.kind != "aggregate":
         hint = f"key groups of an aggregate are reconfigured, not of a {operator.kind}"
         found.append((f"{here}.operator", event.operator, hint))
-    described = scenario.operators.values()
+    found += [(f"{here}.kind", event.kind, f"{hint} it is") for hint in _not_without_ids(scenario)]
+    return found
+
+
+def _of_postponements(scenario: Scenario) -> list[tuple[str, object, str]]:
+    """Return (path, value, hint) of post-dated outputs beside what does not keep them."""
+    names = [name for name, operator in scenario.operators.items() if operator.postpone is not None]
+    found: list[tuple[str, object, str]] = [
+        (path_text(("operators", name, "postpone")), NO_VALUE, f"{hint} it is")
+        for name in names
+        for hint in _not_without_ids(scenario)
+    ]
+    for name, event in scenario.events.items() if names else ():
+        if isinstance(event, Reconfigure) and event.protocol == "stop-and-restart":
+            hint = "beside post-dated outputs, which do not drain, megaphone and pause-and-resume are"
+            found.append((path_text(("events", name, "protocol")), event.protocol, hint))
+    return found
+
+
+def _not_without_ids(scenario: Scenario) -> list[str]:
+    """Return what has to go before key groups can move, or outputs be post-dated, where tuples have no ids."""
+    described, tolerance = scenario.operators.values(), scenario.fault_tolerance
     without = (
         (scenario.may_fail, "where no host may fail"),
         (tolerance.method != "none" or scenario.has_replicas, 'with fault_tolerance.method = "none"'),
-        (scenario.migrates or scenario.rebalances, "without other events, or a policy, that move state"),
+        (
+            scenario.migrates or scenario.rebalances,
+            "without other events than reconfigure, or a policy, that move state",
+        ),
         (any(one.buffer is not None for one in described), "without bounded queues"),
         (any(_has_event_time(one) for one in described), "without windows, joins and timers: event time stays behind"),
     )
-    found += [(f"{here}.kind", event.kind, f"{hint} it is") for there, hint in without if there]
-    return found
+    return [hint for there, hint in without if there]
 
 
 def _beside_stops(scenario: Scenario) -> list[tuple[str, object, str]]:

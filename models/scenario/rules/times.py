@@ -51,6 +51,8 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
         laws |= {f"fault_tolerance.micro_batches.{key}": getattr(batches, key) for key in ("plan", "commit", "cold")}
     readings = ((name, one.reading) for name, one in scenario.operators.items() if one.reading is not None)
     laws |= {path_text(("operators", name, "reading", "cost")): reading.cost for name, reading in readings}
+    postponed = {name: one.postpone for name, one in scenario.operators.items() if one.postpone is not None}
+    laws |= {path_text(("operators", name, "postpone")): law for name, law in postponed.items()}
     ends = (Death, HostRestart)
     failures = ((name, event) for name, event in scenario.events.items() if isinstance(event, ends))
     laws |= {path_text(("events", name, "delay")): failure.delay for name, failure in failures}

@@ -7,7 +7,7 @@ import numpy as np
 from sim.clock import PAUSES
 from sim.kernel.event_loop.channels import send_mail
 from sim.kernel.event_loop.codes import BUNDLE, MAIL, NONE, TUPLE, UNPAUSE
-from sim.kernel.event_loop.emitting import emit_arrivals, emit_ticks
+from sim.kernel.event_loop.emitting import emit_all_overdue, emit_arrivals, emit_ticks, overdue
 from sim.kernel.event_loop.events import next_serial, push
 from sim.kernel.event_loop.free_lists import free_visit, new_visit
 from sim.kernel.event_loop.heard import part, part_all, silence
@@ -97,6 +97,10 @@ def burst(state: State, task: int) -> int:
             u = state.partitions[k]
             if u.task == task and u.live:
                 n += max(0, u.ticks_due - u.ticks)
+    if state.operators[t.operator].postpones:
+        for k in range(state.partitions.shape[0]):
+            if state.partitions[k].task == task:
+                n += overdue(state, k)
     return (state.options.fan_out + 2) * (n + 2) + state.operators[t.operator].threads
 
 
@@ -139,6 +143,7 @@ def unpause(state: State, task: int) -> None:
         for k in range(state.partitions.shape[0]):
             if state.partitions[k].task == task and state.partitions[k].live:
                 emit_ticks(state, k, state.partitions[k].ticks_due)
+    emit_all_overdue(state, task)
     go_on(state, task)
     note_idle(state, task)
 
@@ -162,6 +167,7 @@ def unhold(state: State, task: int, partition: int) -> None:
     """No more rules for just this partition (NONE: none at all); what none holds any more goes in front."""
     t = state.tasks[task]
     t.rules = rules_without(state, t.rules, ANY if partition == NONE else partition, ANY)
+    emit_all_overdue(state, task)
     _let_go(state, task, partition)
     if t.has_service:
         dispatch(state, t.cores)

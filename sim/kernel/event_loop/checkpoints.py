@@ -61,18 +61,19 @@ def _rounded(number: int, each: float) -> Any:
 
 @kernel
 def state_bytes(state: State, partition: int) -> int:
-    """Return the size of the whole state."""
+    """Return the size of the whole state, with outputs of a later time."""
     u = state.partitions[partition]
     op = state.operators[u.operator]
+    later = u.post_dated * op.bytes
     if op.state_model == PER_KEY:
-        return _rounded(u.keys, op.state_entry)
+        return later + _rounded(u.keys, op.state_entry)
     if op.state_model == PER_TUPLE:
-        return _rounded(u.applied, op.state_entry)
+        return later + _rounded(u.applied, op.state_entry)
     if op.state_model == FIXED:
-        return _rounded(1, op.state_entry)
+        return later + _rounded(1, op.state_entry)
     if state.extended and op.state_model == RECENT:
-        return _rounded(recent(state, partition, 0), op.state_entry)
-    return 0
+        return later + _rounded(recent(state, partition, 0), op.state_entry)
+    return later
 
 
 @kernel

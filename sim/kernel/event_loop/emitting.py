@@ -1,14 +1,18 @@
-"""Emission of the arrivals of a source, and of the outputs of a timer."""
+"""Emission of the arrivals of a source, of the outputs of a timer, and of post-dated outputs."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from sim.clock import TIMERS
 from sim.kernel.event_loop.channels import emit, send_again, send_output
-from sim.kernel.event_loop.codes import NONE, TUPLE
+from sim.kernel.event_loop.codes import BORN, NONE, POST_DATED, TUPLE
+from sim.kernel.event_loop.events import next_serial, push
 from sim.kernel.event_loop.free_lists import free_visit, new_visit
+from sim.kernel.event_loop.frontiers import note_applied
 from sim.kernel.event_loop.roots import begin_attempt, end_attempt, is_full, new_root
 from sim.kernel.event_loop.rows import record_visit
+from sim.kernel.event_loop.rules import holds_from
 from sim.kernel.event_loop.windows import window_id
 from sim.kernel.tools.cache import inlined, kernel, noinline
 from sim.kernel.tools.draws import output_key, source_id
@@ -71,6 +75,87 @@ def emit_ticks(state: State, partition: int, upto: int) -> None:
         u.ticks += 1
         made = window_id(op.timer_code, u.index, 0, u.ticks)
         emit(state, partition, made, u.ticks * op.timer, output_key(draws, state.cumulative, made, 0))
+
+
+# -- post-dated outputs
+#
+# Each is a visit with an event of its own, which names no task: where its partition is by then, it leaves. What is due
+# while the partition is on its way, or its task stops it, waits in a list of the partition.
+
+
+@noinline
+def postpone(state: State, partition: int, tuple_id: int, born: int, key: int) -> None:
+    """Emit an output at the time of its birth, or now if that is over."""
+    if born <= state.clock.now:
+        emit(state, partition, tuple_id, born, key)
+        return
+    visit = new_visit(state)
+    e = state.visits[visit]
+    e.kind = POST_DATED
+    e.id = tuple_id
+    e.created = born
+    e.key = key
+    e.partition = partition
+    e.next = NONE
+    e.wire = 0
+    e.replayed = 0
+    state.partitions[partition].post_dated += 1
+    push(state, born, TIMERS + partition, next_serial(state), BORN, visit)
+
+
+@kernel
+def is_due(state: State, visit: int) -> None:
+    """Emit an output at its time, unless its partition is on its way, or its task stops it."""
+    partition = state.visits[visit].partition
+    u = state.partitions[partition]
+    if u.overdue_head == NONE:
+        u.overdue_head = visit
+    else:
+        state.visits[u.overdue_tail].next = visit
+    u.overdue_tail = visit
+    emit_overdue(state, partition)
+
+
+@kernel
+def _is_stopped(state: State, partition: int) -> bool:
+    """Return whether the task of the partition is paused, or a rule there holds all that comes for it."""
+    task = state.partitions[partition].task
+    return state.tasks[task].paused_until != 0 or holds_from(state, partition, task, NONE)
+
+
+@kernel
+def emit_all_overdue(state: State, task: int) -> None:
+    """Emit the outputs of a task whose time has come in the meantime, by partition."""
+    if state.operators[state.tasks[task].operator].postpones:
+        for partition in range(state.partitions.shape[0]):
+            if state.partitions[partition].task == task:
+                emit_overdue(state, partition)
+
+
+@kernel
+def emit_overdue(state: State, partition: int) -> None:
+    """Emit what is due, in order of time, if the partition is live and its task does not stop it."""
+    u = state.partitions[partition]
+    while u.overdue_head != NONE and u.live and not _is_stopped(state, partition):
+        visit = u.overdue_head
+        e = state.visits[visit]
+        tuple_id, born, key = e.id, e.created, e.key
+        u.overdue_head = e.next
+        u.post_dated -= 1
+        free_visit(state, visit)
+        if state.frontiers.shape[0] > 0:
+            note_applied(state, u.operator, born)
+        emit(state, partition, tuple_id, born, key)
+
+
+@kernel
+def overdue(state: State, partition: int) -> int:
+    """Return how many outputs of a partition are due and have not left."""
+    found, visit = 0, state.partitions[partition].overdue_head
+    while visit != NONE:
+        found += 1
+        visit = state.visits[visit].next
+    return found
 
 
 # -- tuples that a source emits again

@@ -226,6 +226,9 @@ PARTITION = in_lines(
         ("channels", "i8"),
         ("first_sender", "i8"),  # in the list of groups that send to it, one for each channel
         ("next_here", "i4"),  # partition of the same task
+        ("post_dated", "i8"),  # outputs of a later time
+        ("overdue_head", "i4"),  # those of them whose time came while it could not emit
+        ("overdue_tail", "i4"),
         # `verbs`, `actions` and `instances`: since when marks count
         ("assigned_at", "i8"),  # sendings before it was assigned to its task
         ("live_at", "i8"),  # and live there
@@ -315,6 +318,7 @@ OPERATOR = np.dtype(
         ("joins", "i8"),  # the first of the two operators whose tuples it brings together, or NONE
         ("timer", "i8"),  # time between two outputs of its timer
         ("timer_code", "u8"),
+        ("postpones", "u1"),  # its outputs are post-dated
     ],
     align=True,
 )

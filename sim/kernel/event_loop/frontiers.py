@@ -86,6 +86,20 @@ def before(state: State, operator: int, time: int) -> int:
         u = state.partitions[partition]
         if leads_to(state, operator, u.operator):
             found += _listed(state, u.held_head, time)
+            if state.extended and u.post_dated > 0:
+                found += _overdue(state, partition, time)
+    return found
+
+
+@kernel
+def _overdue(state: State, partition: int, time: int) -> int:
+    """Return how many outputs are due that are older: what is of a later time than now cannot be."""
+    found, visit = 0, state.partitions[partition].overdue_head
+    while visit != NONE:
+        e = state.visits[visit]
+        if e.created < time:
+            found += 1
+        visit = e.next
     return found
 
 

@@ -28,6 +28,7 @@ from sim.kernel.event_loop.codes import (
     ARRIVE,
     ASKED,
     AT_REMOTE,
+    BORN,
     COME,
     CONFIRM,
     CONTROL,
@@ -61,6 +62,7 @@ from sim.kernel.event_loop.codes import (
     WRITTEN,
 )
 from sim.kernel.event_loop.counting import count_arrival, count_work
+from sim.kernel.event_loop.emitting import is_due
 from sim.kernel.event_loop.event_time import let_marks_pass, mark_arrives, mark_served, room_for_windows, tick, timer
 from sim.kernel.event_loop.events import FAR, OWN, event_at, first_of, remove_first, replay_vacant, task_of
 from sim.kernel.event_loop.expiry import ack_comes, root_done
@@ -292,6 +294,8 @@ def handle_rare_event(state: State, kind: int, ref: int, rank: int, time: int) -
         tick(state, ref, time)
     elif kind == TIMER:
         timer(state, ref, time)
+    elif kind == BORN:
+        is_due(state, ref)
     elif kind == DONE:
         root_done(state, ref)
     elif kind == ACK:

@@ -11,7 +11,7 @@ import numpy as np
 
 from sim.control.placing import check_frontier, check_moving, check_placement, check_taken, senders_to
 from sim.data_plane import Parcel
-from sim.kernel.event_loop import frontiers, placing
+from sim.kernel.event_loop import emitting, frontiers, placing
 from sim.kernel.event_loop.checkpoints import state_bytes
 from sim.kernel.event_loop.codes import NONE
 from sim.kernel.event_loop.frontiers import FRONTIER
@@ -123,7 +123,8 @@ class Moving(ABC):
         if np.any(u["task"] != task):
             raise ValueError("key groups that were taken are put at their next task")
         self._act()
-        self._room((int(self.state.options["fan_out"]) + 2) * (int(u["held_n"].sum()) + 2))
+        overdue = sum(emitting.overdue(self.state, number) for number in numbers[u["post_dated"] > 0].tolist())
+        self._room((int(self.state.options["fan_out"]) + 2) * (int(u["held_n"].sum()) + overdue + 2))
         placing.put(self.state, numbers, task)
         del self._taken[parcel]
         self._tell()

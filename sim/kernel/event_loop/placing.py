@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from sim.kernel.event_loop.codes import NONE, TUPLE
+from sim.kernel.event_loop.emitting import emit_overdue
 from sim.kernel.event_loop.rules import held_by_rule
 from sim.kernel.event_loop.tasks import dispatch, note_idle, put_in_front
 from sim.kernel.tools.cache import kernel
@@ -87,6 +88,8 @@ def put(state: State, partitions: np.ndarray, task: int) -> None:
         u = state.partitions[partitions[k]]
         u.taken = 0
         u.live = 1
+    for k in range(partitions.shape[0]):  # before what waits is served: it is of an earlier time
+        emit_overdue(state, partitions[k])
     for k in range(partitions.shape[0]):
         u = state.partitions[partitions[k]]
         held = u.held_head

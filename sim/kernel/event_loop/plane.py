@@ -107,6 +107,7 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Reading, Answers):
             unfinished=setup.unfinished_records(partitions.size * int(options["slots"][0])),
             operators=operators,
             draws=draws.records,
+            postponements=draws.postponements,
             edges=edges,
             key_tables=key_tables,
             cumulative=draws.cumulative,

@@ -14,7 +14,7 @@ from models.scenario.key_groups import groups_of_keys
 from models.units import to_ns
 from sim.clock import TICKS, TIMERS
 from sim.control.cluster import Cluster, RunPlan
-from sim.draws import code_of
+from sim.draws import POSTPONE, code_of
 from sim.kernel.event_loop import heard
 from sim.kernel.event_loop.anchors import PENDING
 from sim.kernel.event_loop.codes import (
@@ -38,7 +38,7 @@ from sim.kernel.event_loop.heard import CHANNEL, SPEAKER, VOICE
 from sim.kernel.event_loop.pools import longer, more_places, power, push
 from sim.kernel.event_loop.unfinished import UNFINISHED
 from sim.kernel.event_loop.windows import CELL, NOTE, PANE, rehash_cells
-from sim.kernel.tools.draws import OPERATOR_DRAWS, pack_draws
+from sim.kernel.tools.draws import OPERATOR_DRAWS, pack_draws, pack_time
 from sim.kernel.tools.pointer import State, records
 from sim.kernel.tools.quantiles import PIECES, has_quantiles, quantiles_of
 from sim.operator_plan import OperatorPlan
@@ -78,6 +78,7 @@ def operator_fields(operators: np.ndarray, plan: RunPlan) -> None:
             record["length"], record["slide"] = operator.windows.length_ns, operator.windows.slide_ns
         record["joins"] = NONE if operator.joins is None else operator.joins
         record["timer"], record["timer_code"] = operator.timer_ns, operator.timer_code
+        record["postpones"] = operator.postpone_ns is not None
         state = operator.description.state
         if isinstance(state, WindowState):
             record["state_length"] = to_ns(state.length_s)
@@ -330,7 +331,7 @@ def needs_more(plan: RunPlan) -> bool:
         or plan.acker is not None
         or bool(plan.trimming or plan.history)
     )
-    return sharing or more or any(operator.has_event_time for operator in plan.operators)
+    return sharing or more or any(operator.has_event_time or operator.postpone_ns for operator in plan.operators)
 
 
 def operator_records(plan: RunPlan) -> np.ndarray:
@@ -390,27 +391,34 @@ def edge_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Draws(NamedTuple):
-    """The laws of each operator's draws (n_operators,), and the cumulative weights and quantiles they refer to."""
+    """The laws of each operator's draws (n_operators,), and the cumulative weights and quantiles they refer to.
+
+    `postponements` (n_operators,) has the laws by which outputs are post-dated; of their fields only those of a time.
+    """
 
     records: np.ndarray
+    postponements: np.ndarray
     cumulative: np.ndarray
     quantiles: np.ndarray
 
 
 def draw_records(plan: RunPlan) -> Draws:
     """Return the laws of the draws of all operators."""
-    records = np.zeros(len(plan.operators), OPERATOR_DRAWS)
+    records, postponements = (np.zeros(len(plan.operators), OPERATOR_DRAWS) for _ in range(2))
     cumulative, offset, pieces = [np.ones(1)], 1, [np.zeros(0)]
     for index, operator in enumerate(plan.operators):
         records[index], weights = pack_draws(
             operator.description, plan.scenario.seed, plan.replication, operator.name, offset
+        )
+        postponements[index] = pack_time(
+            operator.description.postpone, plan.scenario.seed, plan.replication, operator.name, POSTPONE
         )
         cumulative.append(weights)
         offset += weights.size
         if has_quantiles(int(records["law"][index])):
             records["quantiles"][index] = (len(pieces) - 1) * PIECES
             pieces.append(quantiles_of(records[index]))
-    return Draws(records, np.concatenate(cumulative), np.concatenate(pieces))
+    return Draws(records, postponements, np.concatenate(cumulative), np.concatenate(pieces))
 
 
 def host_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:
@@ -436,6 +444,7 @@ def partition_records(plan: RunPlan, cluster: Cluster) -> np.ndarray:
     partitions = records(len(cluster.partition_task), PARTITION)
     for name in ("held_head", "held_tail", "log_first", "log_last", "out_pair", "in_pair", "replay_task"):
         partitions[name] = NONE
+    partitions["overdue_head"] = partitions["overdue_tail"] = NONE
     partitions["operator"], partitions["index"], partitions["task"] = (
         cluster.partition_operator,
         cluster.partition_index,

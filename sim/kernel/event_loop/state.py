@@ -66,7 +66,14 @@ ROOMS = (
     Room(
         "setup",
         {"options": OPTIONS},
-        {"draws": OPERATOR_DRAWS, "edges": EDGE, "key_tables": _i4, "cumulative": _f8, "quantiles": _f8},
+        {
+            "draws": OPERATOR_DRAWS,
+            "postponements": OPERATOR_DRAWS,
+            "edges": EDGE,
+            "key_tables": _i4,
+            "cumulative": _f8,
+            "quantiles": _f8,
+        },
     ),
     # Tuples whose service times are drawn together: ids with the stream of the draw, means of the law [ns] (0: it is
     # another law), and what was drawn.

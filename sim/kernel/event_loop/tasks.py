@@ -32,6 +32,7 @@ from sim.kernel.event_loop.codes import (
     REFUSED,
     TUPLE,
 )
+from sim.kernel.event_loop.emitting import postpone
 from sim.kernel.event_loop.events import next_serial, push_own
 from sim.kernel.event_loop.free_lists import free_visit
 from sim.kernel.event_loop.frontiers import note_applied
@@ -140,6 +141,26 @@ def apply_effect(state: State, visit: int, task: int) -> None:
 
 
 @inlined
+def _make_outputs(state: State, visit: int) -> None:
+    """Send what an operator makes of a tuple, or keep it until its time."""
+    e = state.visits[visit]
+    partition = e.partition
+    operator = state.partitions[partition].operator
+    op, draws = state.operators[operator], state.draws[operator]
+    if state.extended and state.options.acks:
+        emits_for(state, visit)
+    for index in range(output_count(draws, e.id)):
+        child = child_id(e.id, op.code, index)
+        key = output_key(draws, state.cumulative, child, e.key)
+        if state.extended and op.postpones:
+            postpone(state, partition, child, e.created + service_ns(state.postponements[operator], child), key)
+        else:
+            send_output(state, partition, child, e.created, key)
+    if state.extended and state.options.acks:
+        emits_for_none(state)
+
+
+@inlined
 def complete(state: State, visit: int, task: int) -> None:
     """Effect and output of a tuple, at the end of its service."""
     e = state.visits[visit]
@@ -168,14 +189,7 @@ def complete(state: State, visit: int, task: int) -> None:
         else:
             join(state, visit)
     elif op.edges > 0:
-        draws = state.draws[operator]
-        if state.extended and state.options.acks:
-            emits_for(state, visit)
-        for index in range(output_count(draws, e.id)):
-            child = child_id(e.id, op.code, index)
-            send_output(state, partition, child, e.created, output_key(draws, state.cumulative, child, e.key))
-        if state.extended and state.options.acks:
-            emits_for_none(state)
+        _make_outputs(state, visit)
     if state.extended and state.options.acks:  # after the outputs: a root of which nothing is left is done
         processed(state, visit, task)
     if e.replayed:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sim.kernel.event_loop.codes import BROADCAST, NONE, TUPLE
+from sim.kernel.event_loop.codes import BROADCAST, NONE, POST_DATED, TUPLE
 from sim.kernel.event_loop.windows import window_id
 from sim.kernel.tools import draws
 from sim.kernel.tools.cache import allocating
@@ -82,6 +82,10 @@ def expected(
     else:
         sums.add(before, 1)
     sums.add(left, -1)
+    if state.partitions["post_dated"].any():
+        waiting = Coming(*_post_dated(state))
+        for operator in np.unique(waiting.operators).tolist():
+            sums.send(operator, waiting.ids[waiting.operators == operator], -1)
     return sums
 
 
@@ -201,11 +205,20 @@ def coming(state: State) -> Coming:
     return Coming(*_coming(state))
 
 
-@allocating
 def _coming(state: State) -> tuple[np.ndarray, np.ndarray]:
+    return _of_kind(state, TUPLE)
+
+
+def _post_dated(state: State) -> tuple[np.ndarray, np.ndarray]:
+    """Return ids and operators, both (n,), of outputs that an operator has made and not sent."""
+    return _of_kind(state, POST_DATED)
+
+
+@allocating
+def _of_kind(state: State, kind: int) -> tuple[np.ndarray, np.ndarray]:
     waits = np.empty(state.visits.shape[0], np.bool_)
     for visit in range(state.visits.shape[0]):
-        waits[visit] = state.visits[visit].kind == TUPLE
+        waits[visit] = state.visits[visit].kind == kind
     free = np.int64(state.visit_pool.free)
     while free != NONE:
         waits[free] = False

@@ -250,12 +250,24 @@ def pack_draws(
     return record, cumulative_weights(keys) if zipf else np.zeros(0)
 
 
+def pack_time(law: TimeDistribution | None, seed: int, replication: int, name: str, purpose: str) -> np.ndarray:
+    """Return a record of OPERATOR_DRAWS, shape (), in which only what `service_ns` reads is set: a time of a purpose.
+
+    It holds an address, too.
+    """
+    record = np.zeros((), OPERATOR_DRAWS)
+    record["quantiles"], record["stream"] = -1, code_of(seed, replication, name, purpose)
+    for field, value in _law_fields(law).items():
+        record[field] = value
+    return record
+
+
 def _law_fields(law: TimeDistribution | None) -> dict[str, float]:
     """Return the fields that describe a service time."""
     if law is None:
         return {"law": NO_SERVICE}
     if isinstance(law, Deterministic):
-        return {"law": DETERMINISTIC, "fixed_ns": at_least_one_ns(law.value_s)}
+        return {"law": DETERMINISTIC, "fixed_ns": min(at_least_one_ns(law.value_s), LONGEST_NS)}
     if isinstance(law, Exponential):
         return {"law": EXPONENTIAL, "a": law.mean_s}
     if isinstance(law, Uniform):
