@@ -6,8 +6,8 @@ its threads. If the tasks of a host share fewer cores than they have threads, th
 with all their tuples and a server for each core, without priorities. Between two operators: the latency of the network
 and the bytes over the bandwidth of the sender, weighted by how often the two tasks are on different hosts.
 
-Not in it: time in windows and for the other side of a join, waits for links and for places in bounded queues,
-checkpoints, failures, and peaks of a rate.
+Not in it: time in windows and for the other side of a join, the time until post-dated outputs leave (at a sink their
+latency counts from then), waits for links and for places in bounded queues, checkpoints, failures, and peaks of a rate.
 
 The formulas assume Poisson arrivals at every station: streams that are merged and split are close to that (Kleinrock's
 independence approximation).
