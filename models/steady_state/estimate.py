@@ -32,6 +32,7 @@ from models.steady_state.kept_outputs import kept_bytes, rounds_s
 from models.steady_state.load import Load, expected_load
 from models.topology import layout
 from models.topology.chains import threads_of
+from models.topology.failed_slots import waits_for_slots
 from models.topology.layout import dataflow, topological
 from models.units import to_ns
 
@@ -358,13 +359,14 @@ def _sent_again(scenario: Scenario, rates: Mapping[str, Flow]) -> float:
     """Return how many tuples sources send again at the most: those since a checkpoint, and those of an outage.
 
     An outage lasts as long as a dead host counts, half as long again until the next restart, and until all have their
-    states. One that ends only with the run has more.
+    states; longer where tasks wait for slots.
     """
     tolerance, restart = scenario.fault_tolerance, scenario.recovery.restart
     states = ((one.state, one.groups) for one in scenario.operators.values())
     size = sum(state.group_bytes * groups for state, groups in states if isinstance(state, FixedState))
     outage_s = 1.5 * scenario.detector.patience_s(silent=False) + (restart.mean_s if restart else 0.0)
     outage_s += size / tolerance.remote_bytes_per_s
+    outage_s += max((one.ends_s - one.begins_s for one in waits_for_slots(scenario)), default=0.0)
     per_s = sum(rates[name].rate_out.mean_per_s for name in scenario.workload)
     return per_s * min(scenario.duration_s, tolerance.interval_s + outage_s)
 
