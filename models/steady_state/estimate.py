@@ -27,6 +27,7 @@ from models.scenario.inputs import Engine, RateSeries, RunInputs
 from models.scenario.job import FixedState
 from models.scenario.rules.int64_limits import whole_time_faults
 from models.scenario.scenario import Scenario
+from models.steady_state import scaled_down
 from models.steady_state.flow import Flow, copies, flows
 from models.steady_state.kept_outputs import kept_bytes, rounds_s
 from models.steady_state.load import Load, expected_load
@@ -68,7 +69,6 @@ def _timed(scenario: Scenario) -> set[str]:
 
 
 _ROUNDS = 60  # of the fixed-point iteration for shared cores; steps of one half damp it, so that it does not oscillate
-_MOST_FOR_ONE = 1000  # records for which one may stand; with more little of a job is left
 _BUSY = 1 - 1e-9
 
 
@@ -458,7 +458,7 @@ def _heartbeats(scenario: Scenario) -> float:
 def _one_for_many(limits: Limits, estimated: Estimate) -> str:
     """Return the advice to let one record stand for k: with the least power of ten that gets below all limits.
 
-    Steps, memory and time are about proportional to the rates. Beyond `_MOST_FOR_ONE` little of the job would be left.
+    Steps, memory and time are about proportional to the rates.
     """
     over = max(
         estimated.steps / limits.steps,
@@ -466,10 +466,11 @@ def _one_for_many(limits: Limits, estimated: Estimate) -> str:
         estimated.time_s / limits.time_s,
     )
     k = 10 ** max(1, math.ceil(math.log10(over))) if 1 < over < math.inf else math.inf
-    if k > _MOST_FOR_ONE:
+    if k > scaled_down.MOST:
         return ""
     scaled = f"divide rates by {k}, multiply service times, sizes of tuples and what they change in states by {k}"
-    return f"let one record stand for {k} ({scaled}; with 10, recoveries of three jobs changed by up to 13.3 %), "
+    law = f'a service with an exponential time gets distribution = "gamma" and shape = {k}'
+    return f"let one record stand for {k} ({scaled}; {law}; {scaled_down.measured_error(int(k))}), "
 
 
 def check_limits(scenario: Scenario, estimated: Estimate) -> None:
