@@ -220,6 +220,9 @@ LOGGED_S = 10.0  # or for this long where nothing is kept for replay
 # Where all tasks go back to one checkpoint no id is looked up, and a failure costs what sources keep: measured in jobs
 # of 2,000 to 20,000 records/s, 120 to 230 bytes.
 BYTES_PER_SENT_AGAIN = 200.0
+# With barriers that overtake, what is sent again is known by its id at each operator between sources and sinks, in the
+# same jobs with one and four of these and 10 to 240 s between checkpoints: 120 to 460 bytes.
+BYTES_PER_KNOWN_AGAIN = 300.0
 BYTES_PER_EVENT = 300.0
 MOST_SAMPLES = 1000
 # Recorded as histograms, at the most: waits and sojourns of an operator; latencies of a sink that fill some 14
@@ -351,12 +354,17 @@ def _control_bytes(scenario: Scenario, rates: Mapping[str, Flow], steps: float, 
     if not _logs(scenario):
         return events * BYTES_PER_EVENT + kept
     if scenario.fault_tolerance.rolls_back_together:  # no id is looked up
-        return events * BYTES_PER_EVENT + _sent_again(scenario, rates) * BYTES_PER_SENT_AGAIN + kept
+        sent = sum(rates[name].rate_out.mean_per_s for name in scenario.workload)
+        return events * BYTES_PER_EVENT + sent * _sent_again_s(scenario) * BYTES_PER_SENT_AGAIN + kept
+    if scenario.fault_tolerance.unaligned:
+        between = (rates[name] for name, one in scenario.operators.items() if one.kind not in ("source", "sink"))
+        known = sum(one.rate_in.mean_per_s for one in between) * _sent_again_s(scenario)
+        return events * BYTES_PER_EVENT + known * BYTES_PER_KNOWN_AGAIN + kept
     return events * BYTES_PER_EVENT + steps * _remembered(scenario) * BYTES_PER_LOGGED_STEP + kept
 
 
-def _sent_again(scenario: Scenario, rates: Mapping[str, Flow]) -> float:
-    """Return how many tuples sources send again at the most: those since a checkpoint, and those of an outage.
+def _sent_again_s(scenario: Scenario) -> float:
+    """Return in how much time came what sources send again at the most: since a checkpoint, and in an outage [s].
 
     An outage lasts as long as a dead host counts, half as long again until the next restart, and until all have their
     states; longer where tasks wait for slots.
@@ -367,8 +375,7 @@ def _sent_again(scenario: Scenario, rates: Mapping[str, Flow]) -> float:
     outage_s = 1.5 * scenario.detector.patience_s(silent=False) + (restart.mean_s if restart else 0.0)
     outage_s += size / tolerance.remote_bytes_per_s
     outage_s += max((one.ends_s - one.begins_s for one in waits_for_slots(scenario)), default=0.0)
-    per_s = sum(rates[name].rate_out.mean_per_s for name in scenario.workload)
-    return per_s * min(scenario.duration_s, tolerance.interval_s + outage_s)
+    return min(scenario.duration_s, tolerance.interval_s + outage_s)
 
 
 def _detail(scenario: Scenario, steps: float, control_bytes: float) -> Detail:
