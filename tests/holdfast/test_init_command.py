@@ -156,6 +156,22 @@ def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert code("flink", "--out", str(path), "--force") == 0
 
 
+@pytest.mark.parametrize(
+    ("options", "runs"), [((), True), (("--interval", "1 ms"), False), (("--state", "100 PB"), False)]
+)
+def test_a_file_that_cannot_be_run_is_written_and_says_so(
+    options: tuple[str, ...], runs: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "job.toml"
+    assert code("flink", "--out", str(path), *options) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert ("Go on with: holdfast run" in said) == runs
+    assert ("It cannot be run as it is. Go on with: holdfast validate" in said) != runs
+    with pytest.raises(SystemExit) as left:
+        cli.main(("validate", str(path)))
+    assert (left.value.code == 0) == runs
+
+
 REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     "another engine": (
         ("spark",),

@@ -78,6 +78,7 @@ def warnings(scenario: Scenario, inputs: RunInputs | None = None, load: Load | N
             _of_failures(scenario),
             _of_repairs(scenario),
             _of_slots(scenario),
+            _of_standbys(scenario),
             _of_checkpoints(scenario, known, inputs),
             _of_hosts(scenario, known),
             _of_elasticity(scenario),
@@ -307,6 +308,24 @@ def _of_slots(scenario: Scenario) -> Iterator[Advice]:
             f"down {until}; give it {', or '.join(helps)}"
         )
         yield Advice(path_text(("events", one.event)), text)
+
+
+def _of_standbys(scenario: Scenario) -> Iterator[Advice]:
+    """Warn of more standbys than there are instances beside the one of the task."""
+    changelog = scenario.fault_tolerance.changelogs
+    if changelog is None:
+        return
+    topics, placed = (
+        {name for name, one in scenario.operators.items() if one.kind in ("source", "sink")},
+        placement(scenario),
+    )
+    at = [(name in topics, placed[task_name(name, index)]) for name, index in tasks(scenario)]
+    brokers = {host for topic, host in at if topic} - {host for topic, host in at if not topic}
+    others = len({*host_group_names(scenario)} - brokers) - 1
+    if changelog.standbys > max(0, others):
+        room = f"{display.count(others)} at the most" if others > 0 else "none"
+        text = f"a task has {room}: standbys are on other instances, of which there are {display.count(max(0, others))}"
+        yield Advice("fault_tolerance.changelog.standbys", text)
 
 
 def _of_checkpoints(scenario: Scenario, load: Load, inputs: RunInputs | None) -> Iterator[Advice]:
