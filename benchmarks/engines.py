@@ -5,9 +5,10 @@
 A Flink job of 24 slots counts 8,000 records/s by key on 24 of 25 TaskManagers, with a checkpoint every 10 s. One
 TaskManager dies in the middle; its tasks start again in the slot of the spare one, and all others with them. The table
 has CPU time, real time per run time and the peak of memory for the run with and without the failure, each in a process
-of its own after a run that compiles. One line is the same job with one record for ten: rates are divided by ten and
-service times multiplied. In the next two, barriers overtake. There the second has queues with a bound, and tasks of
-which the busiest works 96 % of the time: while the job catches up they are full, and the backlog waits in the sources.
+of its own after a run that compiles. One line is the same job with one record for ten: rates are divided by ten, and
+a service is the sum of ten. In the next two, barriers overtake. There the second has queues with a bound, and tasks
+of which the busiest works 96 % of the time: while the job catches up they are full, and the backlog waits in the
+sources.
 
 The last two lines are ten minutes of what `holdfast init flink --rate "20000 /s" --state "40 GB" --taskmanagers 6x4
 --interval "60 s"` writes, with each record by itself and with one for ten. A TaskManager dies in the middle.
@@ -74,7 +75,7 @@ def scenario(
                     "inputs": {"records": "key"},
                     "parallelism": _SLOTS,
                     "key_groups": 128,
-                    "service": {"distribution": "exponential", "mean": f"{each_s!r} s"},
+                    "service": _service(each_s, scale),
                     "state": {"model": "fixed", "bytes": "8 MB", "change": f"{100 * scale} B"},
                     **({"buffer": _BUFFER} if bounded else {}),
                 },
@@ -96,6 +97,13 @@ def scenario(
     return made
 
 
+def _service(mean_s: float, scale: int) -> dict[str, object]:
+    """Return the law of `scale` exponential services one after the other, which take so long on average."""
+    if scale == 1:
+        return {"distribution": "exponential", "mean": f"{mean_s!r} s"}
+    return {"distribution": "gamma", "mean": f"{mean_s!r} s", "shape": float(scale)}
+
+
 def large(minutes: float, scale: int, seed: int = 1) -> Scenario:
     """Return the job with 40 GB of state; one simulated record stands for `scale`."""
     rate_per_s, changed = 20_000.0, 50e6
@@ -109,7 +117,7 @@ def large(minutes: float, scale: int, seed: int = 1) -> Scenario:
     }
     counts = raw["operators"]["state"]
     raw["workload"]["events"]["rate"] = f"{rate_per_s / scale!r} /s"
-    counts["service"]["mean"] = f"{_BUSY * _SLOTS / rate_per_s * scale!r} s"
+    counts["service"] = _service(_BUSY * _SLOTS / rate_per_s * scale, scale)
     counts["state"]["change"] = f"{changed / (60 * rate_per_s) * scale!r} B"
     raw["events"]["kill"]["at"] = f"{minutes / 2!r} min"
     made: Scenario = scenario_from(raw)

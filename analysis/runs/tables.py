@@ -58,7 +58,11 @@ _FEW_PHASES = 4  # that fit a terminal beside the instant of the failure; of mor
 
 
 def recoveries_table(recoveries: Sequence[Recovery], suspected: str = " (suspected)") -> Table:
-    """Return the phases of each recovery, by what failed; `suspected` marks a host that lived and was fenced."""
+    """Return the phases of each recovery, by what failed; `suspected` marks a host that lived and was fenced.
+
+    A host on which nothing was when it died is marked, too: its total is the time until that was noticed, and no end of
+    an outage, which it may have died in.
+    """
     shown = shown_phases({phase: one.length_s(phase) for phase in PHASES} for one in recoveries)
     many = len(shown) > _FEW_PHASES
     columns = (
@@ -71,11 +75,17 @@ def recoveries_table(recoveries: Sequence[Recovery], suspected: str = " (suspect
         ),
         Column("total", display.duration, "total_s"),
     )
-    names = (one.failed + suspected * one.suspected for one in recoveries)
+    empty = [one.kind == "failure" and not one.key_groups for one in recoveries]
+    names = (
+        one.failed + suspected * one.suspected + _EMPTY * nothing
+        for one, nothing in zip(recoveries, empty, strict=True)
+    )
     rows = tuple((name, *row) for name, row in zip(names, rows_of(recoveries, columns[1:]), strict=True))
     brief = "Recoveries"
     if any(one.suspected for one in recoveries):
         brief += f" ({suspected.strip()} lived, was silent for too long and was fenced)"
+    if any(empty):
+        brief += " (empty: no task was there, as while a job is down)"
     if any(one.cause == "checkpoints" for one in recoveries):
         brief += " (the job: too many checkpoints expired in a row)"
     for cause, words in _ON_PURPOSE.items():
@@ -84,6 +94,7 @@ def recoveries_table(recoveries: Sequence[Recovery], suspected: str = " (suspect
     return Table("The phases of each recovery", columns, rows, "recoveries", brief_title=brief)
 
 
+_EMPTY = " (empty)"
 _ON_PURPOSE = {
     "rescale": "the job: stopped to be rescaled",
     "stop": "some hosts: stopped on purpose",

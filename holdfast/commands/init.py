@@ -15,10 +15,12 @@ from models import display
 from models.errors import InputError, InputFault, raise_if_any
 from models.scenario.engine import ENGINE_TABLES
 from models.scenario.reading import scenario_from
+from models.scenario.scenario import Scenario
 from models.units import UnitError, parse
 from scenarios.files.documents import refuse_suffix
 from scenarios.files.starter import FlinkJob, KafkaStreamsJob, StormTopology
 from scenarios.files.write_once import refuse_unwritable, write_text
+from scenarios.runs.inputs import checked
 
 _MOST_TASKS = 10_000
 _CHANGE, _CHANGE_BYTES = "50 MB", 50e6
@@ -105,10 +107,22 @@ def init(
             standbys or 0,
         )
     text = job.text
-    scenario_from(tomllib.loads(text))
+    scenario = scenario_from(tomllib.loads(text))
     write_text(out, text, force=force)
     stands = f"; one simulated record stands for {display.count(job.scale)}" if job.scale > 1 else ""
-    terminal.show(f"Wrote {out}{stands}. Go on with: holdfast run {out}")
+    if _runs(scenario, out.parent):
+        terminal.show(f"Wrote {out}{stands}. Go on with: holdfast run {out}")
+    else:
+        terminal.show(f"Wrote {out}{stands}. It cannot be run as it is. Go on with: holdfast validate {out}")
+
+
+def _runs(scenario: Scenario, folder: Path) -> bool:
+    """Return whether a run is not refused."""
+    try:
+        checked(scenario, folder)
+    except InputError:
+        return False
+    return True
 
 
 def _answer(given: str | None, question: str, usual: str) -> str:

@@ -51,6 +51,8 @@ def defaults(version: str) -> Iterator[EngineDefault]:
     yield EngineDefault("fault_tolerance.store", "remote", "execution.checkpointing.dir", configuration)
     beside = "each task restores in a thread of its own, and runs once it has its state"
     yield EngineDefault("fault_tolerance.restores", "shared", beside, "StreamTask")
+    at_once = "each task uploads its snapshot in a thread of its own"
+    yield EngineDefault("fault_tolerance.uploads", "shared", at_once, "AsyncCheckpointRunnable")
     yield EngineDefault("fault_tolerance.kind", "full", "execution.checkpointing.incremental: false", configuration)
     coordinator = "CheckpointCoordinator"
     first = "delay of the first checkpoint: random, minimum pause to interval"
@@ -165,9 +167,15 @@ BEHAVIOURS = (
         "Barriers travel among the tuples, and a failure ends the checkpoints under way. With several at a time the "
         "barriers of a later one come behind on every channel, and one that is complete first subsumes those before. "
         "Queues have no bound unless `buffer` gives one: then a backlog is in front of the barriers, and not in the "
-        "source. Snapshots are written to the store first in, first out: the last one is there as early as if all "
-        "shared its rate, but with several checkpoints at a time the first is complete earlier.",
-        ("fault_tolerance.store", "fault_tolerance.kind", "fault_tolerance.snapshots.mode"),
+        "source. All tasks send their snapshots to the store at once, with equal shares of its rate, each one key "
+        "group after the other. What belongs to a checkpoint that was given up is sent all the same while another one "
+        "goes on.",
+        (
+            "fault_tolerance.store",
+            "fault_tolerance.uploads",
+            "fault_tolerance.kind",
+            "fault_tolerance.snapshots.mode",
+        ),
     ),
     Behaviour(
         "Begin of checkpoints",
@@ -223,7 +231,7 @@ BEHAVIOURS = (
         "Off unless it is set, as in Flink (execution.checkpointing.local-backup.enabled and "
         "execution.state-recovery.from-local). Tasks that start again on their TaskManager read the copy of the last "
         "complete checkpoint on its disk, and those of a lost one the store. Writing the copies takes no time and no "
-        "space, and a disk reads one after the other.",
+        "space, and tasks of a TaskManager read its disk with equal shares.",
         ("fault_tolerance.local_recovery",),
     ),
     Behaviour(

@@ -369,6 +369,9 @@ class FaultTolerance(Description):
     """How states are read from the store after a failure: one key group or task after the other, each of which goes on
     with its own; or, beside `barriers`, by all tasks at once with equal shares, each of which goes on with all of its
     state."""
+    uploads: Literal["in-turn", "shared"] = "in-turn"
+    """How the store takes what is sent to it: one snapshot after the other, first in, first out; or, beside `barriers`,
+    from all tasks at once with equal shares."""
     kind: Literal["full", "incremental"] = "incremental"
     """What a checkpoint holds: the whole state, or what changed since the one before."""
     compaction: Compaction | None = None
@@ -444,6 +447,11 @@ class FaultTolerance(Description):
     def shares_restores(self) -> bool:
         """Return whether all tasks read the store at once, and each goes on once it has all of its state."""
         return self.job_checkpoints is not None and self.restores == "shared"
+
+    @property
+    def shares_uploads(self) -> bool:
+        """Return whether all tasks that send snapshots to the store have equal shares of its rate."""
+        return self.job_checkpoints is not None and self.uploads == "shared"
 
     @property
     def aborts_checkpoints(self) -> bool:

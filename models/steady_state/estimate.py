@@ -27,11 +27,13 @@ from models.scenario.inputs import Engine, RateSeries, RunInputs
 from models.scenario.job import FixedState
 from models.scenario.rules.int64_limits import whole_time_faults
 from models.scenario.scenario import Scenario
+from models.steady_state import scaled_down
 from models.steady_state.flow import Flow, copies, flows
 from models.steady_state.kept_outputs import kept_bytes, rounds_s
 from models.steady_state.load import Load, expected_load
 from models.topology import layout
 from models.topology.chains import threads_of
+from models.topology.failed_slots import waits_for_slots
 from models.topology.layout import dataflow, topological
 from models.units import to_ns
 
@@ -67,7 +69,6 @@ def _timed(scenario: Scenario) -> set[str]:
 
 
 _ROUNDS = 60  # of the fixed-point iteration for shared cores; steps of one half damp it, so that it does not oscillate
-_MOST_FOR_ONE = 1000  # records for which one may stand; with more little of a job is left
 _BUSY = 1 - 1e-9
 
 
@@ -220,6 +221,9 @@ LOGGED_S = 10.0  # or for this long where nothing is kept for replay
 # Where all tasks go back to one checkpoint no id is looked up, and a failure costs what sources keep: measured in jobs
 # of 2,000 to 20,000 records/s, 120 to 230 bytes.
 BYTES_PER_SENT_AGAIN = 200.0
+# With barriers that overtake, what is sent again is known by its id at each operator between sources and sinks, in the
+# same jobs with one and four of these and 10 to 240 s between checkpoints: 120 to 460 bytes.
+BYTES_PER_KNOWN_AGAIN = 300.0
 BYTES_PER_EVENT = 300.0
 MOST_SAMPLES = 1000
 # Recorded as histograms, at the most: waits and sojourns of an operator; latencies of a sink that fill some 14
@@ -351,23 +355,28 @@ def _control_bytes(scenario: Scenario, rates: Mapping[str, Flow], steps: float, 
     if not _logs(scenario):
         return events * BYTES_PER_EVENT + kept
     if scenario.fault_tolerance.rolls_back_together:  # no id is looked up
-        return events * BYTES_PER_EVENT + _sent_again(scenario, rates) * BYTES_PER_SENT_AGAIN + kept
+        sent = sum(rates[name].rate_out.mean_per_s for name in scenario.workload)
+        return events * BYTES_PER_EVENT + sent * _sent_again_s(scenario) * BYTES_PER_SENT_AGAIN + kept
+    if scenario.fault_tolerance.unaligned:
+        between = (rates[name] for name, one in scenario.operators.items() if one.kind not in ("source", "sink"))
+        known = sum(one.rate_in.mean_per_s for one in between) * _sent_again_s(scenario)
+        return events * BYTES_PER_EVENT + known * BYTES_PER_KNOWN_AGAIN + kept
     return events * BYTES_PER_EVENT + steps * _remembered(scenario) * BYTES_PER_LOGGED_STEP + kept
 
 
-def _sent_again(scenario: Scenario, rates: Mapping[str, Flow]) -> float:
-    """Return how many tuples sources send again at the most: those since a checkpoint, and those of an outage.
+def _sent_again_s(scenario: Scenario) -> float:
+    """Return in how much time came what sources send again at the most: since a checkpoint, and in an outage [s].
 
     An outage lasts as long as a dead host counts, half as long again until the next restart, and until all have their
-    states. One that ends only with the run has more.
+    states; longer where tasks wait for slots.
     """
     tolerance, restart = scenario.fault_tolerance, scenario.recovery.restart
     states = ((one.state, one.groups) for one in scenario.operators.values())
     size = sum(state.group_bytes * groups for state, groups in states if isinstance(state, FixedState))
     outage_s = 1.5 * scenario.detector.patience_s(silent=False) + (restart.mean_s if restart else 0.0)
     outage_s += size / tolerance.remote_bytes_per_s
-    per_s = sum(rates[name].rate_out.mean_per_s for name in scenario.workload)
-    return per_s * min(scenario.duration_s, tolerance.interval_s + outage_s)
+    outage_s += max((one.ends_s - one.begins_s for one in waits_for_slots(scenario)), default=0.0)
+    return min(scenario.duration_s, tolerance.interval_s + outage_s)
 
 
 def _detail(scenario: Scenario, steps: float, control_bytes: float) -> Detail:
@@ -457,7 +466,7 @@ def _heartbeats(scenario: Scenario) -> float:
 def _one_for_many(limits: Limits, estimated: Estimate) -> str:
     """Return the advice to let one record stand for k: with the least power of ten that gets below all limits.
 
-    Steps, memory and time are about proportional to the rates. Beyond `_MOST_FOR_ONE` little of the job would be left.
+    Steps, memory and time are about proportional to the rates.
     """
     over = max(
         estimated.steps / limits.steps,
@@ -465,10 +474,11 @@ def _one_for_many(limits: Limits, estimated: Estimate) -> str:
         estimated.time_s / limits.time_s,
     )
     k = 10 ** max(1, math.ceil(math.log10(over))) if 1 < over < math.inf else math.inf
-    if k > _MOST_FOR_ONE:
+    if k > scaled_down.MOST:
         return ""
     scaled = f"divide rates by {k}, multiply service times, sizes of tuples and what they change in states by {k}"
-    return f"let one record stand for {k} ({scaled}; with 10, recoveries of three jobs changed by up to 13.3 %), "
+    law = f'a service with an exponential time gets distribution = "gamma" and shape = {k}'
+    return f"let one record stand for {k} ({scaled}; {law}; {scaled_down.measured_error(int(k))}), "
 
 
 def check_limits(scenario: Scenario, estimated: Estimate) -> None:

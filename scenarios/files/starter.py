@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from models import units
 from models.engines.flink import default_max_parallelism
+from models.steady_state.scaled_down import measured_error
 
 _MOST_PER_S = 500.0  # records that are simulated: twenty minutes of a job take a few seconds
 _MINUTES = 20
@@ -108,8 +109,19 @@ def _scale(rate_per_s: float) -> int:
 
 def _stands(scale: int) -> str:
     """Return the line that says for how many records one stands; nothing if it is one."""
-    said = f"# One simulated record stands for {scale} of the job: rates are divided by it, service times multiplied.\n"
+    said = (
+        f"# One simulated record stands for {scale} of the job: rates are divided by it, a service is {scale} of them\n"
+        f"# together. As measured: {measured_error(scale)}.\n"
+    )
     return said if scale > 1 else ""
+
+
+def _service(mean_s: float, scale: int) -> str:
+    """Return the law of as many exponential services as a record stands for, one after the other."""
+    mean = f'mean = "{_shown(mean_s, "s")}"'
+    if scale == 1:
+        return f'{{ distribution = "exponential", {mean} }}'
+    return f'{{ distribution = "gamma", {mean}, shape = {scale} }}'
 
 
 def _flink_text(job: FlinkJob) -> str:
@@ -138,7 +150,7 @@ inputs = {{ events = "key" }}
 parallelism = {job.parallelism}
 key_groups = {groups} # the maximum parallelism; that of Flink, if the job does not set it
 # Tasks are busy for {job.busy:.0%} of the time.
-service = {{ distribution = "exponential", mean = "{_shown(service_s, "s")}" }}
+service = {_service(service_s, scale)}
 # Of one key group, and what one record changes in it.
 state = {{ model = "fixed", bytes = "{_shown(job.state_bytes / groups, "B")}", change = "{_shown(change, "B")}" }}
 
@@ -194,7 +206,7 @@ parallelism = {threads} # stream threads
 key_groups = {job.partitions} # partitions of the topic: tasks, as Kafka Streams calls them
 key_hash = "kafka-string" # of Kafka's partitioner, for keys that are strings
 # Threads are busy for {job.busy:.0%} of the time.
-service = {{ distribution = "exponential", mean = "{_shown(service_s, "s")}" }}
+service = {_service(service_s, scale)}
 # Of one task, and what one record changes in it.
 state = {{ model = "fixed", bytes = "{_shown(job.state_bytes / job.partitions, "B")}", \
 change = "{_shown(job.record_bytes * scale, "B")}" }}
@@ -258,7 +270,7 @@ kind = "aggregate"
 inputs = {{ spout = "key" }} # fields grouping
 parallelism = {executors} # executors
 # Executors are busy for {job.busy:.0%} of the time.
-service = {{ distribution = "exponential", mean = "{_shown(service_s, "s")}" }}
+service = {_service(service_s, scale)}
 {state}
 [operators.results] # a bolt that writes them somewhere
 kind = "sink"

@@ -15,7 +15,7 @@ _NS = 1_000_000_000
 
 
 class LocalCopies:
-    """Knows which hosts have a copy of which partition, and when it is read; a disk reads one after the other."""
+    """Knows which hosts have a copy of which partition, and when it is read where a disk reads one after the other."""
 
     def __init__(self, state: StateOn[Plane]) -> None:
         self.state = state
@@ -33,10 +33,13 @@ class LocalCopies:
         """Forget the copies of a host that has died."""
         self._host = {partition: at for partition, at in self._host.items() if at != host}
 
-    def read_ns(self, partition: int, host: int, size: int) -> int | None:
-        """Return when a host has read so many bytes of its copy, and occupy its disk; None if it has none."""
-        if self.rules is None or self._host.get(partition) != host:
-            return None
+    def has(self, partition: int, host: int) -> bool:
+        """Return whether a host has a copy."""
+        return self.rules is not None and self._host.get(partition) == host
+
+    def read_ns(self, host: int, size: int) -> int:
+        """Return when a host has read so many bytes of a copy, and occupy its disk."""
+        assert self.rules is not None
         rate, begin = self.rules.disk_bytes_per_s, max(self.state.clock.now_ns(), self._free_ns[host])
         self._free_ns[host] = begin + (0 if rate is None else round(size * _NS / rate))
         return self._free_ns[host]

@@ -103,15 +103,19 @@ class Recovery:
             self._install(recovery, size)
             return
         rank = channel(MESSAGE, recovery.task, recovery.task)
-        local_ns = self.copies.read_ns(recovery.partition, host, size)
-        if local_ns is not None:
-            self.clock.at(local_ns, rank, lambda _: self._fetched(recovery, size))
+        has_copy = self.copies.has(recovery.partition, host)
+        if not has_copy:
+            self.recorder.restore(now, size)
+        if self.reads is not None and (has_copy or holder == REMOTE):
+            place = host if has_copy else REMOTE
+            self.reads.read(recovery.task, place, size, lambda: self._fetched(recovery, size))
             return
-        self.recorder.restore(now, size)
-        if self.reads is not None and holder == REMOTE:
-            self.reads.read(recovery.task, size, lambda: self._fetched(recovery, size))
-            return
-        at_ns = self.state.plane.fetch_ns(size) if holder == REMOTE else now + self.plan.transfer_ns(holder, host, size)
+        if has_copy:
+            at_ns = self.copies.read_ns(host, size)
+        elif holder == REMOTE:
+            at_ns = self.state.plane.fetch_ns(size)
+        else:
+            at_ns = now + self.plan.transfer_ns(holder, host, size)
         self.clock.at(at_ns, rank, lambda _: self._fetched(recovery, size))
 
     def task_died(self, task: int) -> None:

@@ -17,7 +17,7 @@ from sim.control.cluster import Cluster, RunPlan
 from sim.data_plane import Listener
 from sim.draws import code_of, source_id
 from sim.plain.host import Host
-from sim.plain.link import Link
+from sim.plain.link import FairLink, Link
 from sim.plain.partition import (
     Bundle,
     Contents,
@@ -170,6 +170,8 @@ class PlaneState:
         self.drops_duplicates = plan.drops_duplicates
         self.warmup_ns = to_ns(plan.scenario.warmup_s)
         self.remote = Link(plan.scenario.fault_tolerance.remote_bytes_per_s, plan.latency_ns)
+        tolerance, store = plan.scenario.fault_tolerance, len(plan.host_names)  # which counts as one more host
+        self.uploads = FairLink(clock, store, tolerance.remote_bytes_per_s) if tolerance.shares_uploads else None
         self.hosts = [
             Host(clock, index, name, group, plan.latency_ns, plan.fair)
             for index, (name, group) in enumerate(zip(plan.host_names, plan.host_groups, strict=True))

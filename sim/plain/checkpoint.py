@@ -196,13 +196,20 @@ class CheckpointCoordinator:
         return not here or checkpoint.host_life != self._life(checkpoint_host)
 
     def _at_remote(self, transfer: _Transfer) -> None:
-        """Have the remote store write one checkpoint after the other, in order of arrival."""
+        """Have the remote store write one checkpoint after the other, or those of all tasks with equal shares."""
         aborted = self.description.aborts_checkpoints and transfer.void
         if aborted or transfer.origin.died_by(transfer.departure_ns):
             return
-        clock = self.plane.clock
-        written = self.plane.remote.departure_ns(clock.now_ns(), transfer.bytes)
-        clock.at(written, _rank(transfer), lambda _: self._stored(transfer))
+        clock, uploads = self.plane.clock, self.plane.uploads
+
+        def writes(until_ns: int) -> None:
+            clock.at(until_ns, _rank(transfer), lambda _: self._stored(transfer))
+
+        if uploads is None:
+            writes(self.plane.remote.departure_ns(clock.now_ns(), transfer.bytes))
+        else:
+            ends = (transfer.origin.index, HOST_RECEIVER)
+            uploads.send(clock.now_ns(), transfer.bytes, ends, self.plane.next_number(), writes)
 
     def _stored(self, transfer: _Transfer) -> None:
         partition, checkpoint = transfer.partition, transfer.checkpoint

@@ -110,6 +110,8 @@ class GroupInstances(Overtaking):
             self.forget_overtaken()
         if not any(one.saving for one in self._numbered):
             self.remote.free_at_ns = min(self.remote.free_at_ns, self.clock.now_ns())
+            if self.uploads is not None:
+                self.uploads.empty()
 
     def plan_checkpoint_host(self, partition: int, host: int) -> None:
         """Do nothing: the cluster is asked each time."""

@@ -139,6 +139,12 @@ class FairLink:
         self.parcels[channel], self.left_ns[channel] = deque([parcel]), parcel.work_ns
         self._set_departure(now_ns)
 
+    def empty(self) -> None:
+        """Send nothing of what is on the link: nobody waits for it any more."""
+        self.close()
+        self.parcels.clear()
+        self.left_ns.clear()
+
     def least_ns(self, now_ns: int, channel: Channel, before: int) -> int | None:
         """Return how long the channel needs at least for tuples sent before this number; None without such."""
         parcels = [parcel for parcel in self.parcels.get(channel, ()) if parcel.number < before]

@@ -66,6 +66,20 @@ def test_a_record_stands_for_so_many_that_few_are_simulated(rate: float, scale: 
     assert FlinkJob(rate, 0.5, 1e9, 1e6, 2, 2, 60.0).scale == scale
 
 
+def test_a_record_that_stands_for_many_has_their_service_and_says_what_that_changes(tmp_path: Path) -> None:
+    many, one = written(tmp_path / "many.toml"), written(tmp_path / "one.toml", "--rate", "400 /s")
+    services = [made.operators["state"].service for made in (many, one)]
+    (mean, scv), (mean_of_one, scv_of_one) = [(law.mean_s, law.scv) for law in services if law is not None]
+    assert mean == mean_of_one  # both have 400 records/s; one record of the first is 50 of the job
+    assert scv_of_one == 1
+    assert scv == pytest.approx(1 / 50)  # of the sum of 50 that are exponential
+    said = (
+        "# together. As measured: with 50, recoveries of a Flink job of 8,000 records/s on 24 tasks took 7.89 % longer."
+    )
+    assert said in (tmp_path / "many.toml").read_text(encoding="utf-8")
+    assert "measured" not in (tmp_path / "one.toml").read_text(encoding="utf-8").split("format")[0]
+
+
 @pytest.mark.parametrize(
     ("tasks", "groups"), [(1, 128), (85, 128), (86, 256), (172, 512), (1000, 2048), (21845, 32768)]
 )
@@ -140,6 +154,22 @@ def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "--force" in capsys.readouterr().err
     assert path.read_text(encoding="utf-8") == "mine"
     assert code("flink", "--out", str(path), "--force") == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "runs"), [((), True), (("--interval", "1 ms"), False), (("--state", "100 PB"), False)]
+)
+def test_a_file_that_cannot_be_run_is_written_and_says_so(
+    options: tuple[str, ...], runs: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "job.toml"
+    assert code("flink", "--out", str(path), *options) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert ("Go on with: holdfast run" in said) == runs
+    assert ("It cannot be run as it is. Go on with: holdfast validate" in said) != runs
+    with pytest.raises(SystemExit) as left:
+        cli.main(("validate", str(path)))
+    assert (left.value.code == 0) == runs
 
 
 REFUSED: dict[str, tuple[tuple[str, ...], str]] = {

@@ -20,6 +20,7 @@ from models.schema_types import Description
 from models.steady_state.checkpoint_traffic import Bottleneck, bottlenecks
 from models.steady_state.load import Load, expected_load
 from models.topology.chains import threads_of
+from models.topology.failed_slots import waits_for_slots
 from models.topology.layout import (
     dataflow,
     host_group_names,
@@ -76,6 +77,8 @@ def warnings(scenario: Scenario, inputs: RunInputs | None = None, load: Load | N
             _of_times(scenario),
             _of_failures(scenario),
             _of_repairs(scenario),
+            _of_slots(scenario),
+            _of_standbys(scenario),
             _of_checkpoints(scenario, known, inputs),
             _of_hosts(scenario, known),
             _of_elasticity(scenario),
@@ -284,6 +287,45 @@ def _of_repairs(scenario: Scenario) -> Iterator[Advice]:
             path = path_text(("hosts", name, "failures", "mtbf"))
             for said in mostly_down(path, group.failures.mtbf_s, group.failures.repair_s):
                 yield Advice(path, said.removeprefix(f"{path}: "))
+
+
+def _of_slots(scenario: Scenario) -> Iterator[Advice]:
+    """Warn of failures after which a job that is restarted waits for slots."""
+    for one in waits_for_slots(scenario):
+        failure, flink = scenario.events[one.event], scenario.engine is not None and scenario.engine.name == "flink"
+        assert isinstance(failure, HostFailure)
+        name = host_group_names(scenario)[failure.host]
+        group, back = scenario.hosts[name], one.ends_s < scenario.duration_s
+        until = f"for {units.show(one.ends_s - one.begins_s, 's')}, until a host is back" if back else "until the end"
+        enough = group.count + math.ceil((one.needs - one.has) / (group.slots or 1))
+        helps = [
+            f"spare {'TaskManagers' if flink else 'hosts'} (hosts.{name}.count = {enough})",
+            'recovery.scheduler = "adaptive"',
+            *([] if back else ["a replacement (repair)"]),
+        ]
+        text = (
+            f"leaves {display.count(one.has)} of the {display.count(one.needs)} slots that tasks need: the job stays "
+            f"down {until}; give it {', or '.join(helps)}"
+        )
+        yield Advice(path_text(("events", one.event)), text)
+
+
+def _of_standbys(scenario: Scenario) -> Iterator[Advice]:
+    """Warn of more standbys than there are instances beside the one of the task."""
+    changelog = scenario.fault_tolerance.changelogs
+    if changelog is None:
+        return
+    topics, placed = (
+        {name for name, one in scenario.operators.items() if one.kind in ("source", "sink")},
+        placement(scenario),
+    )
+    at = [(name in topics, placed[task_name(name, index)]) for name, index in tasks(scenario)]
+    brokers = {host for topic, host in at if topic} - {host for topic, host in at if not topic}
+    others = len({*host_group_names(scenario)} - brokers) - 1
+    if changelog.standbys > max(0, others):
+        room = f"{display.count(others)} at the most" if others > 0 else "none"
+        text = f"a task has {room}: standbys are on other instances, of which there are {display.count(max(0, others))}"
+        yield Advice("fault_tolerance.changelog.standbys", text)
 
 
 def _of_checkpoints(scenario: Scenario, load: Load, inputs: RunInputs | None) -> Iterator[Advice]:

@@ -13,7 +13,7 @@ from models.validation_messages import path_text
 
 
 def faults(scenario: Scenario) -> Iterator[InputFault]:
-    """Yield the faults of barriers, of sinks that commit with them, of time-outs of slots, and of restores."""
+    """Yield the faults of barriers, of sinks that commit with them, of time-outs of slots, of restores and uploads."""
     engine, tolerance = None if scenario.engine is None else scenario.engine.name, scenario.fault_tolerance
     if engine not in ("kafka-streams", "storm"):  # whose rules have words of their own
         yield from _of_barriers(scenario, by_engine=engine == "flink")
@@ -26,9 +26,13 @@ def faults(scenario: Scenario) -> Iterator[InputFault]:
     if tolerance.local_recovery is not None and tolerance.job_checkpoints is None:
         rule = "needs fault_tolerance.barriers: hosts keep copies of the last complete checkpoint of the job"
         yield InputFault("fault_tolerance.local_recovery", NO_VALUE, rule, "write a table fault_tolerance.barriers")
-    if tolerance.restores == "shared" and tolerance.job_checkpoints is None:
-        rule = "needs fault_tolerance.barriers: all tasks read the last complete checkpoint of the job"
-        yield InputFault("fault_tolerance.restores", "shared", rule, "write a table fault_tolerance.barriers")
+    for key, value, what in (
+        ("restores", tolerance.restores, "read the last complete checkpoint of the job"),
+        ("uploads", tolerance.uploads, "write their part of a checkpoint of the job at once"),
+    ):
+        if value == "shared" and tolerance.job_checkpoints is None:
+            rule = f"needs fault_tolerance.barriers: all tasks {what}"
+            yield InputFault(f"fault_tolerance.{key}", value, rule, "write a table fault_tolerance.barriers")
 
 
 def _of_barriers(scenario: Scenario, *, by_engine: bool) -> Iterator[InputFault]:

@@ -195,9 +195,13 @@ def _without_restarts(scenario: Scenario, instead: str) -> Iterator[InputFault]:
     if tolerance.local_recovery is not None:
         rule = "is of Flink: execution.state-recovery.from-local"
         yield InputFault("fault_tolerance.local_recovery", NO_VALUE, rule, "remove it")
-    if tolerance.restores == "shared":
-        rule = "is of Flink: tasks that restore their states beside each other"
-        yield InputFault("fault_tolerance.restores", "shared", rule, "remove it")
+    for key, value, what in (
+        ("restores", tolerance.restores, "restore their states"),
+        ("uploads", tolerance.uploads, "send their snapshots"),
+    ):
+        if value == "shared":
+            rule = f"is of Flink: tasks that {what} beside each other"
+            yield InputFault(f"fault_tolerance.{key}", value, rule, "remove it")
     if tolerance.compaction is not None:
         rule = "is of Flink: state.backend.type rocksdb, with execution.checkpointing.incremental"
         yield InputFault("fault_tolerance.compaction", NO_VALUE, rule, "remove it")

@@ -25,7 +25,7 @@ from sim.kernel.event_loop.codes import (
     WRITTEN,
 )
 from sim.kernel.event_loop.events import next_control_number, next_mark, next_serial, push
-from sim.kernel.event_loop.fair_links import post
+from sim.kernel.event_loop.fair_links import close_link, post
 from sim.kernel.event_loop.free_lists import free_transfer, leave_batch, new_transfer, new_visit
 from sim.kernel.event_loop.notices import TOLD_STORED, notify
 from sim.kernel.event_loop.restoring import save_time, store_time
@@ -401,6 +401,8 @@ def abort(state: State, partitions: np.ndarray, slot: int) -> None:
         if state.partitions[partition].saving:
             return
     empty_remote_link(state)
+    if state.options.shares_uploads:
+        close_link(state, state.hosts.shape[0] - 1)
 
 
 @kernel
@@ -425,12 +427,17 @@ def _is_void(state: State, transfer: int) -> bool:
 
 @kernel
 def at_remote(state: State, transfer: int) -> None:
-    """The remote store writes one checkpoint after the other, in order of arrival."""
+    """The remote store writes one checkpoint after the other, or those of all tasks with equal shares."""
     aborted = state.options.aborts and _is_void(state, transfer)
     if aborted or never_left(state, transfer):
         free_transfer(state, transfer)
         return
-    written = remote_departure(state, state.transfers[transfer].bytes)
+    t = state.transfers[transfer]
+    if state.extended and state.options.shares_uploads:
+        store = state.hosts.shape[0] - 1
+        post(state, store, t.origin, HOST_RECEIVER + store + 1, t.bytes, STORED, transfer, 0)
+        return
+    written = remote_departure(state, t.bytes)
     push(state, written, _rank(state, transfer), next_serial(state), STORED, transfer)
 
 

@@ -149,6 +149,7 @@ HOST = np.dtype(
         ("wake_time", "i8", (WAKES,)),
         ("wake_task", "i8", (WAKES,)),
         ("fair", "u1"),  # its link is shared evenly
+        ("store", "u1"),  # it is no host, but the remote store, which is written by all with equal shares
         ("link_done", "i8"),  # work of each channel with something to send, since time 0 [ns of the whole link]
         ("link_changed", "i8"),  # when a channel began or a message left last
         ("due", "i8"),  # when the next message leaves, if no channel begins before

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.clock import ARRIVAL, LINK, MESSAGE, RECEIVER
+from sim.clock import ARRIVAL, HOST_RECEIVER, LINK, MESSAGE, RECEIVER
 from sim.kernel.event_loop.codes import (
     ACK,
     ARRIVE,
@@ -272,7 +272,10 @@ def depart(state: State, host: int) -> None:
     _count_use(state, host, p)
     kind, ref = state.parcels[p].kind, state.parcels[p].ref
     _free_parcel(state, p)
-    _left(state, kind, ref, lane.origin, lane.receiver)
+    if h.store:  # it is there; when it has left the host of its task it knows already
+        push(state, state.clock.now, MESSAGE + HOST_RECEIVER * RECEIVER + lane.origin, next_serial(state), kind, ref)
+    else:
+        _left(state, kind, ref, lane.origin, lane.receiver)
 
 
 @kernel

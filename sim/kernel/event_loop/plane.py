@@ -181,7 +181,8 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Reading, Answers):
         """Which hosts are alive, and which control trusts, if that has changed."""
         known = (self._cluster.host_alive, self._cluster.trusted)
         if known != self._told_hosts:
-            self.state.hosts["alive"], self.state.hosts["trusted"] = known
+            hosts = self.state.hosts[: len(known[0])]
+            hosts["alive"], hosts["trusted"] = known
             self._told_hosts = (list(known[0]), list(known[1]))
 
     def _now(self) -> None:

@@ -256,6 +256,7 @@ OPTIONS = np.dtype(
         ("bounded", "u1"),  # a queue has a bound
         ("chained", "u1"),  # tasks share a thread
         ("fair", "u1"),  # links are shared evenly
+        ("shares_uploads", "u1"),  # the link of the remote store is one of them: that of the last host, which is none
         ("special", "u1"),  # bounded queues, chains, fair links, or partitions that are muted or have further instances
         ("placed", "u1"),  # some task has been told to which tasks it sends
         ("counts_load", "u1"),  # what each partition does is counted
@@ -297,7 +298,8 @@ def options(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarr
     made["marks_twice"] = plan.acker is not None or (plan.replays and not plan.drops_duplicates)
     made["always_full"], made["remote_store"] = tolerance.kind == "full", tolerance.store == "remote"
     made["paced"] = any(group.cpu == "processor-sharing" for group in plan.host_groups)
-    made["bounded"], made["fair"], made["chained"] = plan.bounded, plan.fair, plan.chained
+    made["bounded"], made["chained"] = plan.bounded, plan.chained
+    made["fair"], made["shares_uploads"] = plan.fair or tolerance.shares_uploads, tolerance.shares_uploads
     made["special"] = plan.bounded or plan.fair or plan.chained
     made["counts_load"], made["acks"] = plan.counts_load, plan.acker is not None
     made["history"] = to_ns(plan.history.length_s) if plan.history else 0
@@ -422,9 +424,13 @@ def draw_records(plan: RunPlan) -> Draws:
 
 
 def host_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:
-    """Return the hosts (n_hosts,), and the cores that the tasks of a host share."""
-    hosts = records(len(plan.host_groups), HOST)
-    cores = np.zeros(max(1, len(hosts)), CORES)
+    """Return the hosts (n_hosts,), and the cores that the tasks of a host share.
+
+    One more stands for the remote store if all write to it with equal shares.
+    """
+    tolerance = plan.scenario.fault_tolerance
+    hosts = records(len(plan.host_groups) + tolerance.shares_uploads, HOST)
+    cores = np.zeros(max(1, len(plan.host_groups)), CORES)
     cores["first"] = cores["last"] = NONE
     for index, group in enumerate(plan.host_groups):
         record = hosts[index]
@@ -435,6 +441,10 @@ def host_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:
         record["even"] = record["paced"] = group.cpu == "processor-sharing"
         record["pace"], record["root"], record["next_time"] = FULL, NONE, FAR_NS
         record["fair"] = plan.fair and group.network_bytes_per_s is not None
+        record["alarm"] = record["first_lane"] = record["last_lane"] = NONE
+    for record in hosts[len(plan.host_groups) :]:
+        record["rate"], record["store"] = tolerance.remote_bytes_per_s, 1
+        record["root"], record["next_time"] = NONE, FAR_NS
         record["alarm"] = record["first_lane"] = record["last_lane"] = NONE
     return hosts, cores
 

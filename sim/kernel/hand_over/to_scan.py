@@ -52,7 +52,7 @@ class _Filling:
         scan.span["begin"] = scan.span["end"] = self.at_ns
         scan.arrivals = loop.arrivals.copy()
         scan.sources[:] = loop.sources
-        scan.links["free"] = loop.hosts["link_free"]
+        scan.links["free"] = loop.hosts["link_free"][: scan.links.shape[0]]
         self._boxes()
         self._queues()
         self._services()

@@ -155,10 +155,10 @@ def test_copies_that_survive_their_host_are_caught(monkeypatch: pytest.MonkeyPat
 
 
 def test_copies_that_are_read_from_anywhere_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    read_ns = LocalCopies.read_ns
-    broken = lambda self, one, host, size: read_ns(self, one, self._host.get(one, host), size)  # noqa: E731
+    has = LocalCopies.has
+    broken = lambda self, one, host: has(self, one, self._host.get(one, host))  # noqa: E731
     monkeypatch.setattr(LocalCopies, "lost", lambda self, host: None)
-    monkeypatch.setattr(LocalCopies, "read_ns", broken)
+    monkeypatch.setattr(LocalCopies, "has", broken)
     with pytest.raises(AssertionError):
         test_who_stays_reads_its_disk_and_who_was_lost_reads_the_store()
 

@@ -20,6 +20,7 @@ from test_recovery import check
 from models.scenario.rules import faults
 from sim.control.restores import Restores
 from sim.control.shared_reads import SharedReads
+from sim.data_plane import REMOTE
 from sim.engine import simulate
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.plain.plane import PlainPlane
@@ -48,6 +49,47 @@ def test_without_it_one_key_group_after_the_other_goes_on() -> None:
     raw = job()
     raw["fault_tolerance"]["restores"] = "in-turn"
     assert sorted(read(run(raw)).values()) == [101, 201, 301, 401]
+
+
+def with_disks(**changes: Any) -> dict[str, Any]:
+    """Six key groups of 100 kB, each 10 ms of a disk; two are at each task, and what stays has copies."""
+    raw = job(**changes)
+    raw["fault_tolerance"]["local_recovery"] = {"disk": "10 MB/s"}
+    raw["operators"]["sum"]["key_groups"] = 6
+    return raw
+
+
+def test_a_task_with_copies_goes_on_with_all_of_its_state() -> None:
+    assert read(run(with_disks())) == {0: 20, 3: 20, 2: 20, 5: 20, 1: 201, 4: 201}
+
+
+def test_tasks_of_a_host_share_its_disk() -> None:
+    raw = with_disks(hosts={"h": {"count": 4, "slots": 2}})
+    raw["placement"]["tasks"]["sum-2"] = "h-0"
+    raw["operators"]["sum"]["key_groups"] = 5
+    # Task 2 has 10 ms to read, at half of the rate; task 0 has 10 of its 20 ms left then, and the disk to itself.
+    assert read(run(raw)) == {2: 20, 0: 30, 3: 30, 1: 201, 4: 201}
+
+
+def test_disks_that_share_one_rate_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    begin = Restores.begin
+    monkeypatch.setattr(Restores, "begin", lambda self, host, *more: begin(self, min(host, 1), *more))
+    with pytest.raises(AssertionError):
+        test_a_task_with_copies_goes_on_with_all_of_its_state()
+
+
+def test_copies_that_go_on_alone_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_all = SharedReads.read
+
+    def alone(self: Any, task: int, place: int, size: int, ended: Any) -> None:
+        if place == REMOTE:
+            read_all(self, task, place, size, ended)
+        else:
+            self._places.begin(place - REMOTE, size * 100, ended)
+
+    monkeypatch.setattr(SharedReads, "read", alone)
+    with pytest.raises(AssertionError):
+        test_tasks_of_a_host_share_its_disk()
 
 
 def second_failure() -> dict[str, Any]:
@@ -79,6 +121,8 @@ def test_sources_go_on_before_what_reads() -> None:
 def shared(draw: Random, **more: Any) -> dict[str, Any]:
     raw = with_barriers(draw, **more)
     raw["fault_tolerance"]["restores"] = "shared"
+    copies = draw.choice([None, {}, {"disk": "200 kB/s"}, {"disk": "5 MB/s"}])
+    raw["fault_tolerance"] |= {} if copies is None else {"local_recovery": copies}
     return raw
 
 
@@ -102,9 +146,9 @@ def test_reads_that_go_on_after_their_task_are_caught(monkeypatch: pytest.Monkey
 
 
 def test_key_groups_that_share_on_their_own_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def alone(self: Any, task: int, size: int, ended: Any) -> None:
-        del task
-        self._store.begin(
+    def alone(self: Any, task: int, place: int, size: int, ended: Any) -> None:
+        del task, place
+        self._places.begin(
             0, size * 1000, lambda: self._clock.at(self._clock.now_ns() + self._latency_ns, 0, lambda _: ended())
         )
 

@@ -9,8 +9,9 @@ from changed_keys import changed
 
 from models.errors import InputError
 from models.scenario import rules
-from models.scenario.reading import scenario_from
+from models.scenario.reading import raw_of, scenario_from
 from models.scenario.scenario import Scenario
+from scenarios.files.scenario import path_of, read_scenario
 
 SERVICE = {"distribution": "exponential", "mean": "1 ms"}
 RAW: dict[str, Any] = {
@@ -699,6 +700,17 @@ DOUBTFUL: list[tuple[dict[str, object], str]] = [
 def test_what_is_probably_not_meant_makes_a_warning(changes: dict[str, object], start: str) -> None:
     found = [str(advice) for advice in rules.warnings(read(changes))]
     assert any(text.startswith(start) for text in found), found
+
+
+@pytest.mark.parametrize(("standbys", "said"), [(2, ""), (3, "2 at the most"), (5, "2 at the most")])
+def test_more_standbys_than_other_instances_make_a_warning(standbys: int, said: str) -> None:
+    raw = raw_of(read_scenario(path_of("kafka-streams-recovery")).scenario)  # three instances, and a broker
+    raw["fault_tolerance"] = {"changelog": {"standbys": standbys}}
+    found = [str(one) for one in rules.warnings(scenario_from(raw))]
+    rule = (
+        f"fault_tolerance.changelog.standbys: a task has {said}: standbys are on other instances, of which there are 2"
+    )
+    assert found == ([rule] if said else [])
 
 
 def test_a_huge_scenario_is_checked_without_making_lists_of_its_tasks() -> None:

@@ -1,0 +1,153 @@
+"""Uploads to the remote store that all tasks make at once, with equal shares of its rate.
+
+Oracles: instants by hand, both planes, guarantees in random jobs, and mutants that these tests must catch.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from scripts import unchecked
+from test_barriers import full_job, run, with_barriers
+from test_cluster_view import column
+from test_local_recovery import job as with_copies
+from test_planes import differences
+from test_recovery import check
+from test_unaligned import with_unaligned
+
+from models.scenario.fault_tolerance import FaultTolerance
+from models.scenario.rules import faults
+from sim.engine import simulate
+from sim.kernel.event_loop.plane import CompiledPlane
+from sim.plain.link import FairLink
+from sim.plain.plane import PlainPlane
+
+
+def job(**changes: Any) -> dict[str, Any]:
+    """Three tasks of a sum with four key groups of 100 kB: 100 ms of the store each; key groups 0 and 3 are at task 0.
+
+    h-1 dies at 2.7 s.
+    """
+    raw = with_copies(**changes)
+    del raw["fault_tolerance"]["local_recovery"]
+    raw["fault_tolerance"] |= {"uploads": "shared", "restores": "shared"}
+    raw["operators"]["sum"]["key_groups"] = 4
+    return raw
+
+
+def uploads(found: Any) -> dict[int, int]:
+    """Return key group -> time from the snapshot until the store has it [ms], of the first checkpoint."""
+    rows = column(found, "checkpoints", "operator", "key_group", "taken_ns", "stored_ns")
+    return {int(group): int(stored - taken) for operator, group, taken, stored in reversed(rows) if operator == 1}
+
+
+PLANES = (PlainPlane, CompiledPlane)
+
+
+@pytest.mark.parametrize("plane", PLANES)
+def test_tasks_share_the_store_evenly_and_send_one_key_group_after_the_other(plane: Any) -> None:
+    # Task 0 is beside the source, and begins 1 ms before the others: it has a third of 99 ms, then the rest alone.
+    assert uploads(simulate(unchecked(job(events={})), plane=plane)) == {0: 299, 1: 301, 2: 301, 3: 401}
+
+
+@pytest.mark.parametrize("plane", PLANES)
+def test_without_it_one_snapshot_after_the_other_is_written(plane: Any) -> None:
+    raw = job(events={})
+    raw["fault_tolerance"]["uploads"] = "in-turn"
+    assert uploads(simulate(unchecked(raw), plane=plane)) == {0: 101, 3: 201, 1: 300, 2: 400}
+
+
+def too_slow() -> dict[str, Any]:
+    """Each checkpoint of the job expires after 350 ms, when all but one key group are in the store."""
+    raw = job(events={})
+    raw["fault_tolerance"] |= {"interval": "360 ms", "barriers": {"timeout": "350 ms"}}
+    return raw
+
+
+@pytest.mark.parametrize("plane", PLANES)
+def test_what_was_given_up_takes_no_share(plane: Any) -> None:
+    found = simulate(unchecked(too_slow()), plane=plane)
+    rows = column(found, "checkpoints", "operator", "key_group", "taken_ns", "stored_ns")
+    whole = [row for row in rows if row[0] == 1 and row[2] < 4600]
+    assert len(whole) == 12 * 4
+    for _, group, taken, stored in whole:
+        assert stored == (-1 if group == 3 else taken + {0: 299, 1: 301, 2: 301}[group])
+
+
+# -- random jobs
+
+
+def shared(draw: Random, **more: Any) -> dict[str, Any]:
+    raw = with_barriers(draw, **more)
+    raw["fault_tolerance"] |= {"uploads": "shared", "remote": draw.choice(["20 kB/s", "100 kB/s", "1 MB/s"])}
+    return raw
+
+
+def test_guarantees_hold_whatever_crashes() -> None:
+    assert sum(check(Random(f"uploads {seed}"), "exactly-once", shared) for seed in range(8)) >= 4
+
+
+def test_both_planes_give_equal_rows() -> None:
+    for seed in range(10):
+        made = unchecked(shared(Random(f"uploads {seed}")))
+        assert differences(*(simulate(made, plane=plane) for plane in PLANES)) == [], seed
+
+
+@pytest.mark.parametrize(("kind", "seed"), [("moving", 18), ("replicated", 5)])
+def test_both_planes_give_equal_rows_with_all_features(kind: str, seed: int) -> None:
+    raw = full_job(kind, seed)
+    raw["fault_tolerance"]["uploads"] = "shared"
+    run(raw)
+
+
+def test_both_planes_give_equal_rows_with_in_flight_data() -> None:
+    for seed in range(6):
+        raw = with_unaligned(Random(f"uploads {seed}"))
+        raw["fault_tolerance"]["uploads"] = "shared"
+        run(raw)
+
+
+def test_both_planes_give_equal_rows_with_several_checkpoints_at_a_time() -> None:
+    for seed in range(6):
+        raw = shared(Random(f"uploads {seed}"))
+        raw["fault_tolerance"] |= {"interval": "50 ms", "barriers": {"concurrent": 3, "timeout": "150 ms"}}
+        run(raw)
+
+
+# -- mutants
+
+
+def test_uploads_that_go_on_after_their_checkpoint_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FairLink, "empty", lambda self: None)
+    with pytest.raises(AssertionError):
+        test_what_was_given_up_takes_no_share(PlainPlane)
+
+
+def test_key_groups_that_share_on_their_own_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    send = FairLink.send
+
+    def alone(self: FairLink, now_ns: int, size: int, ends: Any, number: int, leave: Any, tuples: int = 0) -> None:
+        send(self, now_ns, size, (number, ends[1]), number, leave, tuples)
+
+    monkeypatch.setattr(FairLink, "send", alone)
+    with pytest.raises(AssertionError):
+        test_tasks_share_the_store_evenly_and_send_one_key_group_after_the_other(PlainPlane)
+
+
+def test_a_store_that_writes_in_turn_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FaultTolerance, "shares_uploads", property(lambda self: False))
+    with pytest.raises(AssertionError):
+        test_tasks_share_the_store_evenly_and_send_one_key_group_after_the_other(PlainPlane)
+
+
+# -- bad input
+
+
+def test_uploads_are_shared_beside_barriers_alone() -> None:
+    raw = job()
+    del raw["fault_tolerance"]["barriers"], raw["fault_tolerance"]["restores"]
+    (fault,) = faults(unchecked(raw))
+    rule = "needs fault_tolerance.barriers: all tasks write their part of a checkpoint of the job at once"
+    assert (fault.path, fault.rule) == ("fault_tolerance.uploads", rule)
