@@ -482,7 +482,7 @@ def with_failures(seconds: float, alone: bool, shared: bool) -> list[float]:
     """The same of a run in which hosts fail, in CPU time; `alone`: in the event loop; `shared`: cores."""
     from sim.engine import simulate  # noqa: PLC0415
     from sim.kernel.event_loop.plane import CompiledPlane  # noqa: PLC0415
-    from sim.kernel.hand_over.plane import in_turns  # noqa: PLC0415
+    from sim.kernel.hand_over.barriers import in_turns  # noqa: PLC0415
 
     plane = CompiledPlane if alone else in_turns()
     job = Job(shared=shared)

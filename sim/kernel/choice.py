@@ -39,7 +39,7 @@ def plane_of(kernel: Kernel, factor: float = 1.0) -> PlaneFactory:
     Where both have the run in turns, `factor` makes the time longer for which the event loop has it before a failure.
     """
     if kernel.name == BOTH:
-        from sim.kernel.hand_over.plane import in_turns  # noqa: PLC0415
+        from sim.kernel.hand_over.barriers import in_turns  # noqa: PLC0415
 
         return in_turns(factor)
     if kernel.name == SCAN:

@@ -23,6 +23,7 @@ from models.scenario.job import FixedState, PerKeyState
 from models.steady_state.checkpoint_traffic import due_every_ns
 from models.units import to_ns
 from sim.clock import Clock
+from sim.control.assembly import PlaneFactory
 from sim.control.cluster import Cluster, RunPlan
 from sim.data_plane import CONTROL, Listener, Mail, NotCovered
 from sim.kernel.event_loop.codes import AT_REMOTE, STORED
@@ -247,3 +248,13 @@ def _longest_ns(plan: RunPlan) -> int:
     described = [operator.description for operator in plan.operators]
     sizes = [one.state.group_bytes * one.groups for one in described if isinstance(one.state, FixedState)]
     return int(_LONGER * to_ns(sum(sizes) / tolerance.remote_bytes_per_s))
+
+
+def in_turns(factor: float = 1.0) -> PlaneFactory:
+    """Return the factory of a plane on which the event loop has the run around failures and barriers of its plan."""
+
+    def made(plan: RunPlan, cluster: Cluster, clock: Clock, listener: Listener) -> TwoKernels:
+        barriers = plan.scenario.fault_tolerance.job_checkpoints is not None
+        return (TurnsBetweenBarriers if barriers else TwoKernels).of(plan, cluster, clock, listener, factor)
+
+    return made

@@ -15,7 +15,6 @@ import numpy as np
 from models.steady_state.checkpoint_traffic import due_every_ns
 from models.units import to_ns
 from sim.clock import Clock, Process
-from sim.control.assembly import PlaneFactory
 from sim.control.cluster import Cluster, RunPlan
 from sim.data_plane import DataPlane, Key, Listener, NotCovered, Parcel, Plane
 from sim.kernel.event_loop import audit, channels, pools, rows
@@ -76,6 +75,12 @@ class TwoKernels(CompiledPlane):
         self._by_scan, self._counted = 0, 0  # services that ended: in the scan, and before the last hand-over
         self.hindrances: list[tuple[int, str]] = []
         self.hand_overs: list[int] = []
+
+    @classmethod
+    def of(cls, plan: RunPlan, cluster: Cluster, clock: Clock, listener: Listener, factor: float) -> TwoKernels:
+        """Return the plane on which the event loop has the run around failures; `factor` makes that time longer."""
+        patience_ns = max(due_every_ns(plan.scenario) // 2, to_ns(plan.scenario.duration_s) // _TRIES, 1)
+        return cls(plan, cluster, clock, listener, spells(plan, factor), patience_ns)
 
     def _new_scan(self) -> ScanPlane:
         return ScanPlane(
@@ -411,20 +416,6 @@ class TwoKernels(CompiledPlane):
     def _tables_of_loop(self) -> Mapping[str, Mapping[str, np.ndarray]]:
         """Return tables that the event loop alone knows."""
         return {}
-
-
-def in_turns(factor: float = 1.0) -> PlaneFactory:
-    """Return the factory of a plane on which the event loop has the run around the failures of its plan."""
-
-    def made(plan: RunPlan, cluster: Cluster, clock: Clock, listener: Listener) -> TwoKernels:
-        if plan.scenario.fault_tolerance.job_checkpoints is not None:
-            from sim.kernel.hand_over.barriers import TurnsBetweenBarriers  # noqa: PLC0415 - it is above this module
-
-            return TurnsBetweenBarriers.of(plan, cluster, clock, listener, factor)
-        patience_ns = max(due_every_ns(plan.scenario) // 2, to_ns(plan.scenario.duration_s) // _TRIES, 1)
-        return TwoKernels(plan, cluster, clock, listener, spells(plan, factor), patience_ns)
-
-    return made
 
 
 def _by_who_has_the_run(name: str) -> Callable[..., Any]:
