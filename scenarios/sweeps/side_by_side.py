@@ -45,12 +45,15 @@ def metrics_of_moves(result: SweepResult) -> list[str]:
     return [name for name in _OF_MOVES if name in known]
 
 
-def side_by_side(result: SweepResult, metrics: Sequence[str]) -> Table:
-    """Return a row for each design: its settings, and the mean of each metric over its replications."""
+def side_by_side(result: SweepResult, metrics: Sequence[str], requested: Sequence[str] | None = None) -> Table:
+    """Return a row for each design: its settings, and the mean of each metric over its replications.
+
+    `requested`: metrics that were asked for by name, none of which a terminal leaves out.
+    """
     sweep = result.plan.scenario.sweep
     settings = [Column(name, number=False, whole=True) for name in short_names(list(sweep))]
     values = [
-        Column(_OF_MOVES.get(name, name), partial(_text, name), wide=name == _WIDE and len(metrics) > 1)
+        Column(_OF_MOVES.get(name, name), partial(_text, name), wide=name == _WIDE and not requested)
         for name in metrics
     ]
     rows = []

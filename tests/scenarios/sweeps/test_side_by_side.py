@@ -93,12 +93,25 @@ def test_compare_shows_all_designs_of_a_sweep(result: SweepResult) -> None:
     assert told["designs"][-1]["reason"]
 
 
+def test_each_metric_that_is_asked_for_has_one_column(result: SweepResult) -> None:
+    words = ["compare", str(result.directory)]
+    for name in ("memory.peak_bytes", "latency_s.max", "memory.peak_bytes"):
+        words += ["--metric", name]
+    said = CliRunner().invoke(app, words).output
+    assert said.count("peak memory") == 1 == said.count("largest latency")
+
+
 def test_the_page_of_a_sweep_has_the_table(result: SweepResult) -> None:
     (section,) = (one for one in sweep_page(result).sections if one.name == "moves")
     assert section.tables[0].heads[-1] == "peak memory"
 
 
 def test_one_design_alone_cannot_be_compared(tmp_path: Path, result: SweepResult) -> None:
-    for words in (["mm1"], [str(tmp_path)], [str(result.directory), "--all"]):
+    for words in (
+        ["mm1"],
+        [str(tmp_path)],
+        [str(result.directory), "--all"],
+        [str(result.directory), "--replications", "9"],
+    ):
         said = CliRunner().invoke(app, ["compare", *words])
         assert said.exit_code != 0
