@@ -62,8 +62,9 @@ def side_by_side(result: SweepResult, metrics: Sequence[str], requested: Sequenc
         names = [short_values(sweep[key])[sweep[key].index(value)] for key, value in point.settings.items()]
         rows.append((*names, *(mean_over(own, name).mean for name in metrics)))
     rows += [(name, *[""] * (len(sweep) - 1), *[None] * len(metrics)) for name in _left_out(result)]
-    count = result.plan.scenario.replications
-    title = f"Designs, means of {display.count(count, 'run')}" if count > 1 else "Designs, of one run each"
+    runs = sorted({len(result.replications(number)) for number in range(len(result.plan.points))})
+    many = str(runs[0]) if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
+    title = "Designs, of one run each" if runs == [1] else f"Designs, means of {many} runs"
     return Table(title, (*settings, *values), tuple(rows), "side-by-side")
 
 
@@ -115,7 +116,9 @@ def guarantees(result: SweepResult) -> dict[str, list[str]]:
 
 def sentences(result: SweepResult) -> list[str]:
     """Return what no column says: why designs have no row, and what holds if a host fails."""
-    said = [f"{design}: {why}" for design, why in reasons(result).items()]
+    there, planned = len(result.rows), result.plan.runs
+    said = [f"Not finished: {there:,} of {planned:,} runs are there."] if there < planned else []
+    said += [f"{design}: {why}" for design, why in reasons(result).items()]
     held = guarantees(result)
     if len(held) > 1:
         said += [f"Guarantee if a host fails, {guarantee}: {', '.join(names)}." for guarantee, names in held.items()]
