@@ -138,7 +138,19 @@ def _layout(given: Table, cells: Sequence[Sequence[str]]) -> tuple[list[str], li
     rich takes room from the widest columns, also from those that have none to give, and then cuts the last one. So in a
     table that is too wide numbers keep their width: heads get more lines, and then texts less room.
     """
-    columns, room = given.columns, _columns() - 3 * len(given.columns)
+    heads, whole = [column.head for column in given.columns], [column.whole for column in given.columns]
+    return _layout_with_room(given, cells) or (heads, whole)
+
+
+def _layout_with_room(given: Table, cells: Sequence[Sequence[str]]) -> tuple[list[str], list[bool]] | None:
+    """Return the same; None where no layout has room for all numbers. The edges, which are blank, can do without."""
+    room = _columns() - 3 * len(given.columns)
+    return _layout_within(room, given, cells) or _layout_within(room + 2, given, cells)
+
+
+def _layout_within(room: int, given: Table, cells: Sequence[Sequence[str]]) -> tuple[list[str], list[bool]] | None:
+    """Return the same, for columns that take so much room in all."""
+    columns = given.columns
     widest = [max((len(row[k]) for row in cells), default=0) for k in range(len(columns))]
     heads = [column.head for column in columns]
     if sum(map(max, widest, map(len, heads))) <= room:
@@ -152,7 +164,19 @@ def _layout(given: Table, cells: Sequence[Sequence[str]]) -> tuple[list[str], li
         ]
         if sum(taken) <= room:
             return heads, whole
-    return heads, [column.whole for column in columns]
+    return None
+
+
+def in_parts(given: Table, keys: int) -> list[Table]:
+    """Return the table as one that has room, or as several: each has the first `keys` columns, and the next others."""
+    parts: list[list[int]] = []
+    for position in range(keys, len(given.columns)):
+        longer = [*range(keys), *parts[-1], position] if parts else []
+        if parts and _layout_with_room(given.of(longer), given.of(longer).cells):
+            parts[-1].append(position)
+        else:
+            parts.append([position])
+    return [given.of([*range(keys), *part]) for part in parts] or [given]
 
 
 def _folded(head: str, width: int, lines: int) -> str:

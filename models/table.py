@@ -67,10 +67,13 @@ class Table:
     @property
     def brief(self) -> Table:
         """Return the table for a terminal: without wide columns, and with the brief title."""
-        kept = [position for position, column in enumerate(self.columns) if not column.wide]
-        columns = tuple(self.columns[k] for k in kept)
-        rows = tuple(tuple(row[k] for k in kept) for row in self.rows)
-        return replace(self, title=self.brief_title or self.title, columns=columns, rows=rows)
+        kept = self.of([position for position, column in enumerate(self.columns) if not column.wide])
+        return replace(kept, title=self.brief_title or self.title)
+
+    def of(self, positions: Sequence[int]) -> Table:
+        """Return the table with the columns at these positions."""
+        rows = tuple(tuple(row[k] for k in positions) for row in self.rows)
+        return replace(self, columns=tuple(self.columns[k] for k in positions), rows=rows)
 
     @property
     def searched(self) -> bool:

@@ -32,6 +32,8 @@ def compare(
 ) -> None:
     """Say in which metrics two designs differ, with 95 % intervals; or show all designs of a sweep in one table."""
     if second is None:
+        if replications is not None:
+            raise InputError.at("--replications", replications, "is for two designs", "a sweep has its runs already")
         _all_designs(first, metric, everything, as_json)
         return
     with progress() as show_progress:
@@ -66,4 +68,6 @@ def _all_designs(directory: str, metric: list[str] | None, everything: bool, as_
     if as_json:
         terminal.print_json(document(result, names))
     else:
-        terminal.show(side_by_side(result, names).brief, *sentences(result), sweep_tables.sweep_line(result))
+        table = side_by_side(result, names, metric).brief
+        parts = terminal.in_parts(table, len(result.plan.scenario.sweep))
+        terminal.show(*parts, *sentences(result), sweep_tables.sweep_line(result))

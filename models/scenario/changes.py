@@ -51,6 +51,17 @@ def swept_in_designs(scenario: Scenario) -> Iterator[InputFault]:
                 yield InputFault(where, NO_VALUE, f"is varied by sweep, too: {met}", "leave one of them out")
 
 
+def set_by_design(tables: Mapping[str, Any], changes: Mapping[str, object]) -> Iterator[InputFault]:
+    """Yield changes at paths that the design of the tables sets: its values would take their place without a word."""
+    name, designs = tables.get("design"), tables.get("designs")
+    values = designs.get(name) if isinstance(name, str) and isinstance(designs, Mapping) else None
+    for path, value in changes.items():
+        met = next((one for one in values if _meet(path, one)), None) if isinstance(values, Mapping) else None
+        if met is not None:
+            hint = f"change {path_text(('designs', str(name), met))}"
+            yield InputFault(path, value, f"is set by the design {name}, too: {met}", hint)
+
+
 def _meet(one: str, other: str) -> bool:
     """Return whether one of two paths leads to the other."""
     return all(a == b for a, b in zip(split_path(one), split_path(other), strict=False))

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ValidationError
 from models import units
 from models.engines.behaviours import EngineDefault
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
-from models.scenario.changes import VERSION, changed, split_path, swept_in_designs, with_design
+from models.scenario.changes import VERSION, changed, set_by_design, split_path, swept_in_designs, with_design
 from models.scenario.description import FORMAT
 from models.scenario.engine import ENGINE_TABLES, Engine, applies, values_at, with_defaults, without
 from models.scenario.fault_tolerance import PlanFile
@@ -326,7 +326,7 @@ def scenario_with(scenario: Scenario | Mapping[str, Any], changes: Mapping[str, 
     """
     raw = raw_of(scenario) if isinstance(scenario, Scenario) else scenario
     tables, faults = changed(raw, changes)
-    return _with_faults(tables, faults)
+    return _with_faults(tables, [*faults, *set_by_design(tables, changes)])
 
 
 def scenario_with_settings(raw: Mapping[str, Any], settings: Mapping[str, str]) -> Scenario:
@@ -339,7 +339,7 @@ def scenario_with_settings(raw: Mapping[str, Any], settings: Mapping[str, str]) 
     for path in settings.keys() & {VERSION}:  # a text, also where it looks like a number: 1.20 is not 1.2
         values[path] = values[path] if isinstance(values[path], str) else settings[path]
     tables, faults = changed(raw, values)
-    return _with_faults(tables, faults)
+    return _with_faults(tables, [*faults, *set_by_design(tables, values)])
 
 
 def _with_faults(tables: Mapping[str, Any], faults: list[InputFault]) -> Scenario:

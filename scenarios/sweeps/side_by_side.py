@@ -45,12 +45,15 @@ def metrics_of_moves(result: SweepResult) -> list[str]:
     return [name for name in _OF_MOVES if name in known]
 
 
-def side_by_side(result: SweepResult, metrics: Sequence[str]) -> Table:
-    """Return a row for each design: its settings, and the mean of each metric over its replications."""
+def side_by_side(result: SweepResult, metrics: Sequence[str], requested: Sequence[str] | None = None) -> Table:
+    """Return a row for each design: its settings, and the mean of each metric over its replications.
+
+    `requested`: metrics that were asked for by name, none of which a terminal leaves out.
+    """
     sweep = result.plan.scenario.sweep
     settings = [Column(name, number=False, whole=True) for name in short_names(list(sweep))]
     values = [
-        Column(_OF_MOVES.get(name, name), partial(_text, name), wide=name == _WIDE and len(metrics) > 1)
+        Column(_OF_MOVES.get(name, name), partial(_text, name), wide=name == _WIDE and not requested)
         for name in metrics
     ]
     rows = []
@@ -59,8 +62,9 @@ def side_by_side(result: SweepResult, metrics: Sequence[str]) -> Table:
         names = [short_values(sweep[key])[sweep[key].index(value)] for key, value in point.settings.items()]
         rows.append((*names, *(mean_over(own, name).mean for name in metrics)))
     rows += [(name, *[""] * (len(sweep) - 1), *[None] * len(metrics)) for name in _left_out(result)]
-    count = result.plan.scenario.replications
-    title = f"Designs, means of {display.count(count, 'run')}" if count > 1 else "Designs, of one run each"
+    runs = sorted({len(result.replications(number)) for number in range(len(result.plan.points))})
+    many = str(runs[0]) if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
+    title = "Designs, of one run each" if runs == [1] else f"Designs, means of {many} runs"
     return Table(title, (*settings, *values), tuple(rows), "side-by-side")
 
 
@@ -112,7 +116,9 @@ def guarantees(result: SweepResult) -> dict[str, list[str]]:
 
 def sentences(result: SweepResult) -> list[str]:
     """Return what no column says: why designs have no row, and what holds if a host fails."""
-    said = [f"{design}: {why}" for design, why in reasons(result).items()]
+    there, planned = len(result.rows), result.plan.runs
+    said = [f"Not finished: {there:,} of {planned:,} runs are there."] if there < planned else []
+    said += [f"{design}: {why}" for design, why in reasons(result).items()]
     held = guarantees(result)
     if len(held) > 1:
         said += [f"Guarantee if a host fails, {guarantee}: {', '.join(names)}." for guarantee, names in held.items()]

@@ -69,7 +69,7 @@ def chosen_metrics(result: SweepResult, requested: Sequence[str] | None) -> list
     check_metrics(result, requested or ())
     known = _seen(result)
     if requested:
-        return [name for name in requested if name in known]
+        return [name for name in dict.fromkeys(requested) if name in known]
     found = [name for name in MAIN_METRICS if name in known]
     # A column of equal values tells nothing; latency stays, as a reader looks for it first.
     return [name for name in found if name.startswith("latency") or _varies(result, name)]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from models.errors import InputError
-from models.scenario.reading import design_points, raw_of, scenario_from, scenario_with
+from models.scenario.reading import design_points, raw_of, scenario_from, scenario_with, scenario_with_settings
 
 JOB: dict[str, Any] = {
     "duration": "10 s",
@@ -94,3 +94,19 @@ def test_a_design_that_cannot_be_is_refused(changes: dict[str, Any], words: str)
     with pytest.raises(InputError) as caught:
         scenario_from(job(**changes))
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("path", ["hosts.h.count", "hosts.h", "operators.map.parallelism"])
+def test_a_change_of_what_the_chosen_design_sets_is_refused_and_not_dropped(path: str) -> None:
+    words = r"is set by the design wide, too: .* \(change designs\.wide"
+    with pytest.raises(InputError, match=words):
+        scenario_with_settings(job(), {"design": "wide", path: "{}" if path == "hosts.h" else "5"})
+    with pytest.raises(InputError, match=words):
+        scenario_with(scenario_from(job(design="wide")), {path: {} if path == "hosts.h" else 5})
+
+
+def test_a_setting_can_change_a_design_and_what_it_leaves() -> None:
+    settings = {"design": "wide", 'designs.wide."hosts.h.count"': "7", "network.latency": "2 ms"}
+    scenario = scenario_with_settings(job(), settings)
+    assert (scenario.hosts["h"].count, scenario.network.latency_s) == (7, 2e-3)
+    assert scenario_with_settings(job(), {"design": "as-it-is", "hosts.h.count": "5"}).hosts["h"].count == 5

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -93,12 +95,44 @@ def test_compare_shows_all_designs_of_a_sweep(result: SweepResult) -> None:
     assert told["designs"][-1]["reason"]
 
 
+def test_each_metric_that_is_asked_for_has_one_column(result: SweepResult) -> None:
+    words = ["compare", str(result.directory)]
+    for name in ("memory.peak_bytes", "latency_s.max", "memory.peak_bytes"):
+        words += ["--metric", name]
+    said = CliRunner().invoke(app, words).output
+    assert said.count("peak memory") == 1 == said.count("largest latency")
+
+
+def test_more_metrics_than_fit_a_terminal_come_in_several_tables_and_none_is_cut(result: SweepResult) -> None:
+    words = ["compare", str(result.directory)]
+    names = ["latency_s.max", "latency_s.p50", "latency_s.p95", "latency_s.p99", "latency_s.mean"]
+    for name in (*names, "moves.completion_s", "moves.pause_s", "memory.peak_bytes", "moves.bytes"):
+        words += ["--metric", name]
+    said = CliRunner().invoke(app, words).output
+    assert max(map(len, said.splitlines()[:-1])) <= 80
+    rows = [line for line in said.splitlines() if line.startswith(" optimised ")]
+    assert len(rows) > 1
+    assert sum(len(re.findall(r"\d (?:s|ms|µs|B|kB|MB)(?= |$)", row)) for row in rows) == 9  # each with its unit
+
+
+def test_a_sweep_that_is_not_finished_says_so(result: SweepResult) -> None:
+    part = replace(result, rows=result.rows[:3])  # design 0, and one run of design 1
+    assert sentences(part)[0] == "Not finished: 3 of 10 runs are there."
+    assert side_by_side(part, ["latency_s.max"]).title == "Designs, means of 0 to 2 runs"
+    assert not any("Not finished" in one for one in sentences(result))
+
+
 def test_the_page_of_a_sweep_has_the_table(result: SweepResult) -> None:
     (section,) = (one for one in sweep_page(result).sections if one.name == "moves")
     assert section.tables[0].heads[-1] == "peak memory"
 
 
 def test_one_design_alone_cannot_be_compared(tmp_path: Path, result: SweepResult) -> None:
-    for words in (["mm1"], [str(tmp_path)], [str(result.directory), "--all"]):
+    for words in (
+        ["mm1"],
+        [str(tmp_path)],
+        [str(result.directory), "--all"],
+        [str(result.directory), "--replications", "9"],
+    ):
         said = CliRunner().invoke(app, ["compare", *words])
         assert said.exit_code != 0
