@@ -360,7 +360,8 @@ class Recording(Description):
     it is.
     """
     memory: bool = Field(default=False, strict=True)
-    """Whether the table `memory` is kept: what each task holds over time, and copies of states that move in steps."""
+    """Whether the table `memory` is kept: what each task holds over time, and copies of states that move in steps.
+    Standby replicas of Kafka Streams are not counted."""
 
     def chosen(self, steps: float, tuples_fit: bool) -> Detail:
         """Return the level of detail for a run of so many steps, all replications together."""

@@ -17,7 +17,7 @@ from scenarios.files.write_once import write_text
 from scenarios.pages.designs import DesignRuns, designs, methods_of
 from scenarios.pages.run import versions
 from scenarios.sweeps.plan import one_line
-from scenarios.sweeps.side_by_side import metrics_of_moves, side_by_side
+from scenarios.sweeps.side_by_side import metrics_of_moves, sentences, side_by_side
 from scenarios.sweeps.summary import sweep_answer
 from scenarios.sweeps.sweep import SweepResult
 
@@ -70,6 +70,7 @@ def _moves_section(result: SweepResult) -> Section | None:
     words = (
         "Pause: the longest time for which something stood still. Done: from the request until the last move is over."
     )
+    words = " ".join([words, *sentences(result)])
     return Section("moves", "Moves of each design", "Moves", words, tables=(side_by_side(result, metrics),))
 
 

@@ -73,6 +73,7 @@ def warnings(scenario: Scenario, inputs: RunInputs | None = None, load: Load | N
     return list(
         chain(
             _of_load(scenario, known),
+            _of_reading(scenario, known),
             _of_memory(scenario, known),
             _of_times(scenario),
             _of_failures(scenario),
@@ -89,7 +90,30 @@ def warnings(scenario: Scenario, inputs: RunInputs | None = None, load: Load | N
 def causes_of_backlog(scenario: Scenario, inputs: RunInputs | None = None) -> list[Advice]:
     """Return the parts that cannot keep up, by expected values: tasks, hosts, links, and the writing of checkpoints."""
     load = expected_load(scenario, inputs)
-    return [*_of_load(scenario, load), *_of_checkpoints(scenario, load, inputs)]
+    return [*_of_load(scenario, load), *_of_reading(scenario, load), *_of_checkpoints(scenario, load, inputs)]
+
+
+def _of_reading(scenario: Scenario, load: Load) -> Iterator[Advice]:
+    """Warn of sources that cannot read as fast as records come: by files, by polls, or by what a batch takes."""
+    batches, interval_s = scenario.fault_tolerance.batches, scenario.fault_tolerance.interval_s
+    for name, one in load.operators.items():
+        operator, rate = scenario.operators[name], one.flow.rate_in.mean_per_s
+        if operator.kind != "source":
+            continue
+        reading, every_s, each = operator.reading, float("inf"), ""
+        if reading is not None and reading.file_s is not None:
+            every_s, each = reading.file_s, f"a file of {display.duration(reading.file_s)}"
+        elif reading is not None and reading.poll is not None and rate:
+            every_s = reading.poll * operator.parallelism / rate
+            each = f"the {display.duration(every_s)} in which the records of a poll come"
+        if reading is not None and reading.cost is not None and reading.cost.mean_s >= every_s:
+            text = f"is not shorter than {each}: the backlog grows without end"
+            yield Advice(path_text(("operators", name, "reading", "cost")), text)
+        most = None if batches is None else batches.max_offsets
+        if most is not None and rate * interval_s > most:
+            text = f"{display.number(rate * interval_s)} records of {name} come in an interval of "
+            text += f"{display.duration(interval_s)}: the backlog grows without end"
+            yield Advice("fault_tolerance.micro_batches.max_offsets", text)
 
 
 def _of_memory(scenario: Scenario, load: Load) -> Iterator[Advice]:
@@ -168,11 +192,6 @@ def _of_times(scenario: Scenario) -> Iterator[Advice]:
         if isinstance(event, HostFailure) and _detected_s(scenario, event) >= duration:
             text = "is so late that the failure is not detected before the run ends"
             yield Advice(path_text(("events", name, "at")), text)
-    for name, operator in scenario.operators.items():
-        reading = operator.reading
-        if reading is not None and reading.file_s and reading.cost and reading.cost.mean_s >= reading.file_s:
-            text = f"is not shorter than a file of {units.show(reading.file_s, 's')}: the backlog grows without end"
-            yield Advice(path_text(("operators", name, "reading", "cost")), text)
     for name, group in scenario.hosts.items():
         if isinstance(group.failures, ScheduledFailures) and min(group.failures.at_s) >= duration:
             yield Advice(path_text(("hosts", name, "failures", "at")), "is after the end of the run")

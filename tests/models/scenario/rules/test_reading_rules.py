@@ -140,3 +140,27 @@ def test_files_that_take_longer_to_read_than_to_write_deserve_a_warning() -> Non
 
     assert said("200 ms") == ["operators.in.reading.cost"]
     assert said("199 ms") == []
+
+
+SLOW = {"distribution": "deterministic", "value": "300 ms"}
+
+
+@pytest.mark.parametrize(
+    ("base", "changes", "path", "words"),
+    [
+        (RAW, {"operators/in/reading/cost": SLOW}, "operators.in.reading.cost", "a file of 200 ms"),
+        (
+            RAW,
+            {"operators/in/reading": {"poll": 1, "cost": SLOW}},
+            "operators.in.reading.cost",
+            "in which the records of a poll come",
+        ),
+        (SPARK, {"fault_tolerance/micro_batches/max_offsets": 1}, "max_offsets", "in an interval of 1 s"),
+    ],
+)
+def test_a_source_that_cannot_keep_up_is_a_warning(
+    base: dict[str, Any], changes: dict[str, Any], path: str, words: str
+) -> None:
+    found = [one for one in warnings(scenario_from(changed(base, changes))) if one.path.endswith(path)]
+    assert [words in one.text for one in found] == [True]
+    assert not [one for one in warnings(scenario_from(base)) if one.path.endswith(path)]
