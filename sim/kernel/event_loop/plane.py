@@ -218,12 +218,17 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Reading, Answers):
     def _is_ample(self, need: int) -> bool:
         """Return whether there is room already, by the question of the loop, which is asked in one call.
 
-        Windows and slices have rules of their own. The loop begins with nothing to tell, a verb may not.
+        Windows and slices have rules of their own. The loop begins with nothing to tell, and with arrays beside that of
+        the tuples that are as long: a verb may not.
         """
         state = self.state
+        tuples, options = state.visits.shape[0], state.options
+        told = int(state.told["count"]) + tuples + state.frontiers.shape[0]
+        shorter = (options["paced"] and state.services.shape[0] < tuples) or (
+            options["acks"] and state.anchors.shape[0] < tuples
+        )
         windows = state.room["burst"] or state.event_time["most_windows"]
-        told = int(state.told["count"]) + state.visits.shape[0] + state.frontiers.shape[0]
-        if not need or windows or state.options["trims"] or told > state.notices.shape[0]:
+        if not need or shorter or windows or options["trims"] or told > state.notices.shape[0]:
             return False
         return bool(loop.room(state, need))
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from compile_first import RUNS
 from full_jobs import KINDS, full_job
 from moving_jobs import moving_job
 
@@ -22,6 +23,7 @@ from sim.engine import simulate
 from sim.kernel.event_loop import forgetting, pools, rows
 from sim.kernel.event_loop.plane import CompiledPlane
 
+SHORTER = "duration=200 s"
 WORK = ((pools, "longer"), (forgetting, "forget"), (rows, "hand_over"))
 
 
@@ -56,11 +58,6 @@ def inputs(one: Scenario) -> RunInputs:
     return inputs_of(one, Path(), checkpoint_hosts={})
 
 
-def library(name: str) -> Scenario:
-    """A scenario of the library, once."""
-    return read_scenario(resolve(name)).scenario.model_copy(update={"replications": 1})
-
-
 def jobs() -> list[Scenario]:
     """Jobs that move key groups, lose hosts, save states by waves, and send messages through queues."""
     found = [full_job(kind, seed) for kind in KINDS for seed in range(2)]
@@ -71,8 +68,13 @@ def test_where_there_is_room_nothing_is_left_to_do(monkeypatch: pytest.MonkeyPat
     seen = watched(monkeypatch)
     for one in jobs():
         simulate(one, inputs(one), plane=CompiledPlane)
-    for name in ("bin-migration", "rebalance-linear", "migration"):
-        one = library(name)
+    for name, *changes in (
+        *RUNS["extended"][1],
+        ("bin-migration",),
+        ("rebalance-linear",),
+        ("storm-recovery", SHORTER),
+    ):
+        one = read_scenario(resolve(name), changes).scenario.model_copy(update={"replications": 1})
         simulate(one, inputs(one), plane=CompiledPlane)
     assert seen["yes"] > 1000
     assert seen["no"] > 100
