@@ -62,7 +62,8 @@ class BinMove:
     @property
     def label(self) -> str:
         """The beginning of the file's name."""
-        return f"bins-{self.strategy}-{self.bins}-{self.bin_bytes:.3g}-{self.rate_per_s:.3g}-{self.gap}-{self.next}"
+        sizes = f"{self.bins}-{round(self.bin_bytes)}-{round(self.rate_per_s)}"
+        return f"bins-{self.strategy}-{sizes}-{self.gap}-{self.next}"
 
     @property
     def cost_s(self) -> float:

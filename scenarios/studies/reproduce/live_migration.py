@@ -193,8 +193,11 @@ def _of_keys(found: Made) -> Iterator[tuple[str, Finding]]:
 def _of_load(found: Made) -> Iterator[tuple[str, Finding]]:
     moves = [counted("optimised", _LOADED, rate_per_s=rate) for rate in _RATES]
     off, growth = _spread(found.longest(moves)), found.of(_overload()).growth
-    said = f"maximum +- {display.share(off)} up to {_RATES[-1] / 1e6:g}e6/s; at {_TOO_MUCH / 1e6:g}e6/s latency grows "
-    said += f"{growth:.1f}-fold in half a second without a migration"
+    most, too_many = (f"{display.number(rate / 1e6)} million/s" for rate in (_RATES[-1], _TOO_MUCH))
+    said = (
+        f"maximum +- {display.share(off)} up to {most}; at {too_many} latency grows {growth:.1f}-fold in half a second "
+    )
+    said += "without a migration"
     yield "load-flat", Finding(said, off <= 0.05 and growth > 1.5)
     whole = found.of(counted("all-at-once", _LOADED)).longest_s
     stepped = found.longest([counted(strategy, _LOADED) for strategy in STEPPED])

@@ -211,7 +211,7 @@ def test_rebalances_are_compared_by_the_time_until_there_is_output(tmp_path: Pat
     )
     with inside():
         result = sweep(loaded, tmp_path / "sweep", summaries=True)
-    assert "designs-output" in [one.name for one in sweep_page(result).sections[0].figures]
+    assert "designs-output" in [one.name for section in sweep_page(result).sections for one in section.figures]
     (found,) = differences(result, 1, ["rebalances.restore_s.mean"])
     totals = [
         [json.loads(row.summary)["rebalances"][0]["restore_s"] for row in result.rows if row.point == number]
