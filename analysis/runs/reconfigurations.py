@@ -33,7 +33,7 @@ def _reconfiguration(one: RunRecords, number: int, held: Series) -> Reconfigurat
     done = own["installed_ns"] != NEVER
     from_ns, whole = int(own["from_ns"][0]), bool(done.all())
     until_ns = int(own["installed_ns"][-1]) if whole else one.duration_ns
-    latencies = _latencies(one, from_ns, until_ns)
+    latencies = latencies_of_born(one, from_ns, until_ns)
     lengths = (own["installed_ns"] - own["from_ns"])[done]
     return Reconfiguration(
         replication=one.replication,
@@ -61,7 +61,7 @@ def _extra_bytes(held: Series, from_ns: int, until_ns: int) -> int | None:
     return int((values.max(axis=1) - np.maximum(values[:, 0], values[:, -1])).max())
 
 
-def _latencies(one: RunRecords, from_ns: int, until_ns: int) -> np.ndarray:
+def latencies_of_born(one: RunRecords, from_ns: int, until_ns: int) -> np.ndarray:
     """Return the latencies [ns] of the tuples that were born between two instants; empty without rows of tuples."""
     if one.detail == "histograms":
         return np.zeros(0, np.int64)

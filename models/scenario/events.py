@@ -241,8 +241,8 @@ class Reconfigure(Description):
     """When the time of the next step lies: when a step is over (`now`), or when it begins (`lag`), so that what comes
     during a step waits for the next one too, as behind a source that releases its tuples together with the commands."""
     overlap: Literal["none", "pipelined"] = "none"
-    """Whether key groups travel while others are written and read; `none`: all that go from one task to another in a
-    step are written, sent and read as a whole."""
+    """`pipelined`: key groups travel while others are written and read; `none`: all that go from one task to another in
+    a step are written, sent and read as a whole."""
     sent_copies: float = Field(default=2.0, ge=1, le=10, strict=True)
     """Copies of a state that its task holds from when it leaves to the end of the step, for the table `memory`."""
     received_copies: float = Field(default=3.0, ge=1, le=10, strict=True)
@@ -360,7 +360,7 @@ class Recording(Description):
     it is.
     """
     memory: bool = Field(default=False, strict=True)
-    """Whether the table `memory` is kept: what each task holds over time, and copies of states that move in steps.
+    """Keep the table `memory`: what each task holds over time, and copies of states that move in steps.
     Standby replicas of Kafka Streams are not counted."""
 
     def chosen(self, steps: float, tuples_fit: bool) -> Detail:

@@ -1,4 +1,4 @@
-"""What a page of claims shows of the study of Megaphone: latencies by the number of bins and keys, and by query."""
+"""Charts and a table of the study of Megaphone, for the page of claims: latencies by bins, keys and query."""
 
 from __future__ import annotations
 

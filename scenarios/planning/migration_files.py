@@ -72,7 +72,7 @@ def _read(operator: Operator, name: str, event: Reconfigure, folder: Path) -> tu
 
 
 class _BadLineError(ValueError):
-    """What is wrong with a line, and a hint."""
+    """A line of a migration file breaks a rule; `hint` says what helps."""
 
     def __init__(self, rule: str, hint: str = "") -> None:
         super().__init__(rule)

@@ -195,6 +195,7 @@ class Control:
             self.paces.start()
             self.reconfigurations.start()
             self.readers.start()
+            self.memory.sample()
             if self.source_reading is not None:
                 self.source_reading.start()
         tolerance = self.plan.scenario.fault_tolerance
@@ -310,7 +311,7 @@ class Control:
             now = clock.now_ns()
             sample("samples", now, plane.samples())
             sample("lag", now, plane.lag())
-            if self.managed and self.memory.wanted:
+            if self.managed:
                 self.memory.sample()
             if bounded:
                 sample("buffers", now, plane.buffers())

@@ -1,7 +1,8 @@
-"""What each task holds in memory over time: its state, its queue, outputs that it keeps, and copies of moving states.
+"""Memory of each task over time: its state, its queue, outputs that it keeps, and copies of moving states.
 
-States, queues and kept outputs are known at samples. While states move in steps (`sim/migration/reconfiguration.py`)
-there is a row at each change in between, too. Its state is that of the last sample with what has come and gone since.
+States, queues and kept outputs are known at samples, of which the first is at the start. While states move in steps
+(`sim/migration/reconfiguration.py`) there is a row at each change in between, too. Its state is that of the last sample
+with what has come and gone since.
 """
 
 from __future__ import annotations
@@ -14,18 +15,16 @@ from models.topology.layout import output_bytes
 from sim.control.run_state import StateOn
 from sim.data_plane import CountingPlane
 
+_STORED, _QUEUED, _KEPT, _SENT, _RECEIVED = range(5)  # in the order of the columns of the table
+
 
 class Memory:
-    """Writes the rows of the table `memory`; does nothing in a run that does not ask for it.
-
-    Sizes are arrays [B] with an entry for each task.
-    """
+    """Writes the rows of the table `memory`; does nothing in a run that does not ask for it."""
 
     def __init__(self, state: StateOn[CountingPlane]) -> None:
         self.state, self.cluster = state, state.cluster
         self.wanted = state.plan.scenario.recording.memory
-        tasks = len(self.cluster.task_operator)
-        self._stored, self._queued, self._kept, self._sent, self._received = np.zeros((5, tasks), np.int64)
+        self._held = np.zeros((5, 0), np.int64)  # [B], by task
         self._input_bytes, self._output_bytes = self._sizes()
 
     def _sizes(self) -> tuple[list[int], list[int]]:
@@ -39,57 +38,50 @@ class Memory:
         return come, made
 
     def sample(self) -> None:
-        """Write a row for each live task: what it holds now."""
-        self._grow()
-        self._stored[:] = self._queued[:] = self._kept[:] = 0
+        """Write a row for each live task: what it holds now. Copies that it holds are not forgotten."""
+        if not self.wanted:
+            return
+        before, tasks = self._held, len(self.cluster.task_operator)
+        self._held = np.zeros((5, tasks), np.int64)
+        self._held[_SENT:, : before.shape[1]] = before[_SENT:]
         for one in self.state.plane.statistics():
-            self._stored[self.cluster.partition_task[one.partition]] += one.state_bytes
+            self._held[_STORED, self.cluster.partition_task[one.partition]] += one.state_bytes
         live = []
         for task, _, queue, _, buffered in np.asarray(self.state.plane.samples()).tolist():
             operator = self.cluster.task_operator[task]
-            self._queued[task] = queue * self._input_bytes[operator]
-            self._kept[task] = buffered * self._output_bytes[operator]
+            self._held[_QUEUED, task] = queue * self._input_bytes[operator]
+            self._held[_KEPT, task] = buffered * self._output_bytes[operator]
             live.append(task)
         self._write(live)
 
     def leaves(self, task: int, size: int, copies: float) -> None:
         """Note that a state has left a task, which holds so many copies of it until it has been installed."""
         if self.wanted:
-            self._stored[task] -= size
-            self._sent[task] += round(copies * size)
+            # A state may have grown since the last sample: a task that gives all of it away has none.
+            self._held[_STORED, task] = max(0, self._held[_STORED, task] - size)
+            self._held[_SENT, task] += round(copies * size)
             self._write((task,))
 
     def comes(self, task: int, size: int, copies: float) -> None:
         """Note that a state has come to a task, which holds so many copies of it until it is installed."""
         if self.wanted:
-            self._received[task] += round(copies * size)
+            self._held[_RECEIVED, task] += round(copies * size)
             self._write((task,))
 
     def installed(self, task: int, size: int) -> None:
         """Note that a state is live at a task: one of its copies is the state from now on."""
         if self.wanted:
-            self._stored[task] += size
-            self._received[task] -= size
+            self._held[_STORED, task] += size
+            self._held[_RECEIVED, task] -= size
             self._write((task,))
 
     def forgotten(self, tasks: Collection[int]) -> None:
         """Note that tasks have given up all copies."""
         if self.wanted:
-            tasks = [*tasks]
-            self._sent[tasks] = self._received[tasks] = 0
+            self._held[_SENT:, [*tasks]] = 0
             self._write(tasks)
-
-    def _grow(self) -> None:
-        """Make room for tasks that have come."""
-        more = len(self.cluster.task_operator) - self._stored.size
-        if more > 0:
-            arrays = (self._stored, self._queued, self._kept, self._sent, self._received)
-            self._stored, self._queued, self._kept, self._sent, self._received = (
-                np.concatenate((one, np.zeros(more, np.int64))) for one in arrays
-            )
 
     def _write(self, tasks: Collection[int]) -> None:
         now, rows = self.state.clock.now_ns(), self.state.recorder.rows["memory"]
         for task in tasks:
-            sizes = (self._stored, self._queued, self._kept, self._sent, self._received)
-            rows.append((now, task, self.cluster.task_host[task], *(int(one[task]) for one in sizes)))
+            rows.append((now, task, self.cluster.task_host[task], *self._held[:, task].tolist()))

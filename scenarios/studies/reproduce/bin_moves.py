@@ -18,13 +18,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-
-from analysis.runs.reconfigurations import reconfigurations
-from models.records.tables import RunRecords
+from analysis.runs.reconfigurations import latencies_of_born, reconfigurations
 from models.scenario.inputs import RunInputs
 from models.scenario.reading import scenario_from
 from models.scenario.scenario import Scenario
+from models.units import to_ns
 from scenarios.planning.reconfiguration import optimised_steps
 from sim.engine import prepare, simulate
 
@@ -61,30 +59,30 @@ class BinMove:
 
     @property
     def label(self) -> str:
-        """The beginning of the file's name."""
+        """Return the beginning of the file's name."""
         sizes = f"{self.bins}-{round(self.bin_bytes)}-{round(self.rate_per_s)}"
         return f"bins-{self.strategy}-{sizes}-{self.gap}-{self.next}"
 
     @property
     def cost_s(self) -> float:
-        """About how much CPU time it takes."""
+        """Return about how much CPU time it takes."""
         return 0.3 + _RECORD_S * self.rate_per_s * self._loaded_s / self.stands_for + _STEP_S * self.steps
 
     # -- closed forms
 
     @property
     def moved(self) -> int:
-        """The number of bins that move."""
+        """Return the number of bins that move."""
         return self.bins // 4
 
     @property
     def pairs(self) -> int:
-        """The number of disjoint pairs of workers between which they move."""
+        """Return the number of disjoint pairs of workers between which they move."""
         return min(_PAIRS, self.moved)
 
     @property
     def steps(self) -> int:
-        """The number of steps."""
+        """Return the number of steps."""
         return {"all-at-once": 1, "fluid": self.moved, "optimised": self.moved // self.pairs}[self.strategy]
 
     def utilisation(self, shares: float) -> float:
@@ -93,25 +91,25 @@ class BinMove:
 
     @property
     def step_s(self) -> float:
-        """The length of a step of one bin from each sender, without the latency: closed form 1."""
+        """Return the length of a step of one bin from each sender, without the latency: closed form 1."""
         senders = 1 if self.strategy == "fluid" else 2
         return self.bin_bytes * (2 / self.speed + senders / _LINK)
 
     @property
     def whole_s(self) -> float:
-        """Latency and duration of all at once: closed form 2."""
+        """Return latency and duration of all at once: closed form 2."""
         return self.moved / self.pairs * self.bin_bytes * (2 / self.speed + 2 / _LINK) + 2 * self.phi_s
 
     @property
     def duration_s(self) -> float:
-        """The duration: closed forms 2 and 3, with the load of the busiest worker on average."""
+        """Return the duration: closed forms 2 and 3, with the load of the busiest worker on average."""
         if self.strategy == "all-at-once":
             return self.whole_s
         return self.steps * (self.step_s + 2 * self.phi_s) / (1 - self.utilisation(1.25))
 
     @property
     def longest_s(self) -> float:
-        """The longest latency: closed forms 2 and 4; steps drain, or follow each other by `lag`."""
+        """Return the longest latency: closed forms 2 and 4; steps drain, or follow each other by `lag`."""
         if self.strategy == "all-at-once":
             return self.whole_s
         drained = self.step_s + 2 * self.phi_s
@@ -119,7 +117,7 @@ class BinMove:
 
     @property
     def extra_bytes(self) -> float:
-        """What a machine with two senders and two receivers holds beside its states in a step: closed form 6."""
+        """Return the bytes beside its states that a machine with two senders and two receivers holds: closed form 6."""
         assert self.strategy != "fluid"
         return 4 * 2 * self.bin_bytes * self.moved / self.pairs / self.steps
 
@@ -127,14 +125,14 @@ class BinMove:
 
     @property
     def _loaded_s(self) -> float:
-        """The time with load: before, during, and until queues are empty."""
+        """Return the time with load: before, during, and until queues are empty."""
         busy = min(self.utilisation(1.5), 0.9)
         messages_s = 8 * self.phi_s * self.steps  # of all that is said in a step, which no form has
         return _STEADY_S + 1.2 * self.duration_s + messages_s + 1.5 * self.longest_s * busy / (1 - busy) + 0.5
 
     @property
     def stands_for(self) -> int:
-        """How many records one simulated record stands for."""
+        """Return the number of records that one simulated record stands for."""
         if self.resolution:
             return self.resolution
         wanted = math.ceil(self.rate_per_s * self._loaded_s / _RECORDS)
@@ -143,12 +141,12 @@ class BinMove:
 
     @property
     def begin_s(self) -> float:
-        """When load begins: all bins are there."""
+        """Return the instant at which load begins: all bins are there."""
         return 0.2 + 1.05 * self.whole_s
 
     @property
     def back_s(self) -> float:
-        """When the bins are asked to go back."""
+        """Return the instant at which the bins are asked to go back."""
         return self.begin_s + _STEADY_S
 
     def scenario(self) -> Scenario:
@@ -208,8 +206,8 @@ class BinMove:
         """Return what the way back took, and the longest latency before it [s, B]."""
         found = simulate(*self._prepared())
         back = reconfigurations([found])[1]
-        before = _latencies(found, self.begin_s + _STEADY_S / 4, self.back_s)
-        during = _latencies(found, back.begun_s, self.scenario().duration_s)
+        before = latencies_of_born(found, to_ns(self.begin_s + _STEADY_S / 4), to_ns(self.back_s)) / 1e9
+        during = latencies_of_born(found, to_ns(back.begun_s), found.duration_ns) / 1e9
         # A record of an idle job takes this long: the closed forms are about what comes on top.
         least_s = float(before.min())
         return {
@@ -229,11 +227,3 @@ class BinMove:
     def _prepared(self) -> tuple[Scenario, RunInputs]:
         made = self.scenario()
         return made, RunInputs(steps=optimised_steps(made, {}))
-
-
-def _latencies(one: RunRecords, from_s: float, until_s: float) -> np.ndarray:
-    """Return the latencies [s] of what was born between two instants."""
-    table = one.tables["deliveries"]
-    born = (table["created_ns"] >= from_s * 1e9) & (table["created_ns"] < until_s * 1e9)
-    found: np.ndarray = (table["delivered_ns"] - table["created_ns"])[born] / 1e9
-    return found

@@ -42,7 +42,7 @@ QUERIES = {  # records per event into the operator, and bytes of state in all
 
 @dataclass(frozen=True)
 class Moved:
-    """What came out of one migration [s, B], beside its closed forms.
+    """Figures of one migration [s, B], beside its closed forms.
 
     The longest latencies during and before it are those beyond `least_s`, that of an idle job. `growth`: how much
     longer the mean latency was at the end of the time before it than at its begin.
@@ -65,7 +65,7 @@ class Moved:
 
 @dataclass(frozen=True)
 class Made:
-    """What came out of all migrations."""
+    """Figures of all migrations."""
 
     moved: Mapping[BinMove, Moved]
 

@@ -94,6 +94,25 @@ def test_states_are_neither_made_nor_lost() -> None:
     assert sum(held.values()) == GROUPS * STATE
 
 
+def test_what_moves_before_the_first_second_leaves_no_debt() -> None:
+    early = job("all-at-once")
+    early["events"]["move"]["at"] = "200 ms"
+    memory = rows_of(early, PlainPlane).tables["memory"]
+    first = memory["at_ns"] == 0
+    assert memory["state_bytes"][first].sum() == GROUPS * STATE
+    # Sources and sinks have no state; the least is that of a task that gives two of its four.
+    assert min(one for one in memory["state_bytes"].tolist() if one) == (GROUPS // TASKS - 2) * STATE
+    assert min(memory["state_bytes"]) == 0
+
+
+def test_a_state_that_has_grown_since_the_last_sample_is_given_away_whole() -> None:
+    grows = job("all-at-once", at="850 ms", owners=[0] * GROUPS)
+    grows["operators"]["op"]["state"] = {"model": "per-key", "bytes": "5 kB"}
+    memory = rows_of(grows, PlainPlane).tables["memory"]
+    assert min(memory["state_bytes"]) == 0
+    assert max(memory["sent_bytes"]) > 0
+
+
 def test_waiting_tuples_and_copies_are_there_while_they_are() -> None:
     slow = job("all-at-once")
     slow["operators"]["op"]["serialise"] = "50 kB/s"  # 2 s for two states
