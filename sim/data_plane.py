@@ -349,6 +349,12 @@ class RecoverablePlane(CheckpointPlane, IdlePlane, Protocol):
     def receivers(self, partition: int) -> list[int]:
         """Return the partitions that this one keeps outputs for, rising."""
 
+    def watch_outputs(self, born_ns: int) -> None:
+        """Record the first delivery, from now on, of a tuple that was born at `born_ns` or later.
+
+        It is a row of `first_outputs`. A plane that records each delivery has nothing to do.
+        """
+
     def replayed(self, partition: int) -> tuple[int, int]:
         """Return (replayed tuples that are not processed yet, when the last was processed or NEVER), since `assign`."""
 

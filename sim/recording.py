@@ -169,6 +169,31 @@ class HistogramRecording:
         self._pages = np.zeros((ahead, PAGE), np.int32)  # a run has less than 2^31 tuples (`limits.steps`)
         self._used = np.ones(1, np.int64)  # page 0 means none
         self._added = 0  # rows since the last carry
+        self._watches: list[tuple[int, int]] = []  # (born, since) of first outputs that have not come
+        self._first_outputs: dict[tuple[int, int], int] = {}
+        self._last = np.zeros((0, _DELIVERY), np.int64)  # deliveries of the last instant so far
+
+    def watch(self, born_ns: int, since_ns: int) -> None:
+        """Record the first delivery from `since_ns`, which is now, of a tuple that was born at `born_ns` or later."""
+        if self._sinks.size and (born_ns, since_ns) not in self._first_outputs:
+            self._watches.append((born_ns, since_ns))
+            self._look(self._last)
+
+    @property
+    def watches(self) -> bool:
+        """Return whether a first output has not come yet."""
+        return bool(self._watches)
+
+    def _look(self, rows: np.ndarray) -> None:
+        """Look for the first outputs among deliveries (n, 3), in the order of time."""
+        waiting = []
+        for born_ns, since_ns in self._watches:
+            found = np.flatnonzero((rows[:, 1] >= born_ns) & (rows[:, 2] >= since_ns))
+            if found.size:
+                self._first_outputs[born_ns, since_ns] = int(rows[found[0], 2])
+            else:
+                waiting.append((born_ns, since_ns))
+        self._watches = waiting
 
     def check_end(self, until_ns: int) -> None:
         """Raise ValueError for an instant behind the run: there are no intervals, and kernels do not check each."""
@@ -219,6 +244,12 @@ class HistogramRecording:
                 raise ValueError(f"a delivery cannot be {rows[done].tolist()}: operator, created, delivered [ns]")
             self.make_room(1)
         self._count(len(rows))
+        if len(rows):
+            # Control comes before tuples in most instants, but not in all.
+            last = rows[rows[:, 2] == rows[-1, 2]]
+            same = self._last.size and self._last[0, 2] == last[0, 2]
+            self._last = np.concatenate([self._last, last]) if same else last
+            self._look(rows)
 
     def _count(self, rows: int) -> None:
         """Count rows that have been added; carry the upper bits of a sum before its low part can overflow."""
@@ -267,7 +298,10 @@ class HistogramRecording:
         return int(self._ended.sum())
 
     def tables(self) -> Tables:
-        """Return empty tables visits and deliveries, and all of HISTOGRAM_TABLES, sorted by their first columns."""
+        """Return empty tables visits and deliveries, `first_outputs`, and all of HISTOGRAM_TABLES.
+
+        Rows are sorted by their first columns.
+        """
         self._carry_all()
         made: dict[str, Any] = {
             "times": self._times(),
@@ -277,6 +311,7 @@ class HistogramRecording:
             "delivered_bins": self._delivered_bins(),
         }
         assert made.keys() == HISTOGRAM_TABLES.keys()
+        made["first_outputs"] = [(*watched, at) for watched, at in sorted(self._first_outputs.items())]
         return {name: table(name, made.get(name, [])) for name in ("visits", "deliveries", *made)}
 
     def _times(self) -> list[tuple[object, ...]]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from models.records.tables import TABLES, RunRecords, table
+from models.records.tables import NEVER, TABLES, RunRecords, table
 from models.scenario.scenario import Scenario
 
 S = 10**9
@@ -99,7 +100,13 @@ def binned_records(one: RunRecords) -> RunRecords:
     recording = HistogramRecording(count, range(count), one.warmup_ns, one.duration_ns)
     for name, add in (("visits", recording.add_visits), ("deliveries", recording.add_deliveries)):
         add(np.stack([column.astype(np.int64) for column in one.tables[name].values()], axis=1))
-    return replace(one, tables={**one.tables, **recording.tables()})
+    failed, restored = (one.tables["recoveries"][name].tolist() for name in ("failed_ns", "restored_ns"))
+    deliveries = one.tables["deliveries"]
+    watched = []
+    for born, since in sorted({pair for pair in itertools.product(failed, restored) if pair[1] != NEVER}):
+        new = (deliveries["created_ns"] >= born) & (deliveries["delivered_ns"] >= since)
+        watched += [(born, since, int(deliveries["delivered_ns"][new].min()))] if new.any() else []
+    return replace(one, tables={**one.tables, **recording.tables(), "first_outputs": table("first_outputs", watched)})
 
 
 @pytest.fixture

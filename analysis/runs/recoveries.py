@@ -105,6 +105,11 @@ def _recovery(
         lengths.append(max(0, end - before) if known else None)  # type: ignore[operator]
         # A phase that ends before the one in front of it has length 0: time does not run backwards.
         before = max(before, end) if known else None  # type: ignore[type-var]
+    first_output = (
+        _watched_output_s(one, failed, rows["restored_ns"])
+        if one.detail == "histograms"
+        else _first_output_s(one, failed, rows["restored_ns"], one.tables["deliveries"]["delivered_ns"])
+    )
     total = None if None in lengths else sum(length for length in lengths if length is not None)
     by_phase = dict(zip(PHASES, (None if length is None else seconds(length) for length in lengths), strict=True))
     return Recovery(
@@ -122,7 +127,7 @@ def _recovery(
         key_groups=int(failure["lost_partitions"].sum()),
         replayed=int(rows["replayed"].sum()),
         bytes=int(rows["bytes"].sum()),
-        first_output_s=_first_output_s(one, failed, rows["restored_ns"], one.tables["deliveries"]["delivered_ns"]),
+        first_output_s=first_output,
         first_visible_s=None if visible is None else _first_output_s(one, failed, rows["restored_ns"], visible),
         last_replay_s=None if acker is None else _last_replay_s(one, acker, failed, rows),
     )
@@ -150,16 +155,26 @@ def _first_output_s(one: RunRecords, failed: int, restored: np.ndarray, seen: np
     """Return the time from a failure until the first new output after a restore is seen [s]; None if that is not known.
 
     `restored`: instants at which what was lost had its state [ns]; `seen`: when each delivery is, or NEVER. Between
-    failure and restart tasks that live may go on: what they deliver is no sign that the job is back. Histograms have no
-    single tuples.
+    failure and restart tasks that live may go on: what they deliver is no sign that the job is back.
     """
     back = restored[restored != NEVER]
-    if one.detail == "histograms" or not back.size:
+    if not back.size:
         return None
     rows = one.tables["deliveries"]
     new = (rows["created_ns"] >= failed) & (rows["delivered_ns"] >= back.min())
     at = seen[new & (seen != NEVER)]
     return seconds(int(at.min()) - failed) if at.size else None
+
+
+def _watched_output_s(one: RunRecords, failed: int, restored: np.ndarray) -> float | None:
+    """Return `_first_output_s` of a run that has histograms in place of single tuples: the run has watched for it."""
+    back = restored[restored != NEVER]
+    if not back.size:
+        return None
+    rows = one.tables["first_outputs"]
+    chosen = (rows["born_ns"] == failed) & (rows["since_ns"] == back.min())
+    (at,) = rows["at_ns"][chosen].tolist() or (None,)
+    return None if at is None else seconds(at - failed)
 
 
 def _cause(causes: np.ndarray) -> str:

@@ -120,7 +120,7 @@ def recovery_means_table(means: Sequence[RecoveryMean], engine: EngineUsed | Non
     }
     names = _OF_STOPS if kind == "rescaling" else {}
     unknown = {
-        "first_output": "known where recording.detail is tuples",
+        "first_output": f"no tuple from after the {_SINCE[kind]} came to a sink",
         "first_visible": "none was committed, or recording.detail is histograms",
         "last_replay": "no root has failed, or the run ends too early to know",
     }

@@ -204,6 +204,11 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("replayed", "int64", "tuples", "sent again by upstream tasks"),
         Column("bytes", "int64", "B", "restored state and replayed tuples"),
     ),
+    "first_outputs": (
+        _time("born_ns", "a failure whose recovery is under way; no rows where `deliveries` has single tuples"),
+        _time("since_ns", "a state was restored"),
+        _time("at_ns", "the first delivery from then on of a tuple that was born at the failure or later"),
+    ),
     "outages": (
         _OPERATOR,
         _GROUP,

@@ -42,6 +42,7 @@ STORED = (
     "pre_commits",
     "failures",
     "recoveries",
+    "first_outputs",
     "outages",
     "migrations",
     "rebalances",

@@ -6,6 +6,7 @@ the recovered partitions has. Replays to a partition after that belong to the re
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -60,6 +61,7 @@ class Recoveries:
         self.is_taking: list[Callable[[int], bool]] = [migrations.is_taking]  # by a run that is not over
         self.all: list[PartitionRecovery] = []  # in the order in which they began
         self.open: dict[int, PartitionRecovery] = {}  # partition -> recovery that is not over
+        self._open_failures: Counter[int] = Counter()  # instant -> recoveries that have not caught up
         self._taken_back: dict[int, PartitionRecovery] = {}  # partition -> recovery by a run that has its state
         self.orphans: list[LostPartition] = []  # no host can take them
         self.starting: list[LostPartition] = []  # slots are being allocated to them, or their tasks start
@@ -73,7 +75,8 @@ class Recoveries:
     def take_over(self, loss: LostPartition, replica: int) -> PartitionRecovery:
         """Return the recovery by another instance: there is nothing to restore, unless that one is dead itself."""
         recovery = self._new(loss, replica)
-        recovery.restored_ns = self.clock.now_ns() if self.cluster.partition_live[replica] else NEVER
+        if self.cluster.partition_live[replica]:
+            self.restored(recovery)
         self.open[replica] = recovery
         return recovery
 
@@ -87,11 +90,19 @@ class Recoveries:
         """Note that such a partition has its state."""
         recovery = self._taken_back.pop(partition, None)
         if recovery:
-            recovery.restored_ns = recovery.replayed_ns = self.clock.now_ns()
+            self.restored(recovery)
+            recovery.replayed_ns = self.clock.now_ns()
+
+    def restored(self, recovery: PartitionRecovery) -> None:
+        """Note that the state is there; watch for the first output of what was born after each failure that is open."""
+        recovery.restored_ns = self.clock.now_ns()
+        for failed_ns in sorted(self._open_failures):
+            self.state.plane.watch_outputs(failed_ns)
 
     def _new(self, loss: LostPartition, partition: int) -> PartitionRecovery:
         recovery = PartitionRecovery.of(loss, partition, self.cluster.partition_task[partition], self.clock.now_ns())
         self.all.append(recovery)
+        self._open_failures[recovery.failed_ns] += 1
         return recovery
 
     @property
@@ -137,6 +148,7 @@ class Recoveries:
         recovery.restored_ns = max(recovery.restored_ns, last.restored_ns)
         recovery.replayed_ns = max(recovery.replayed_ns, last.replayed_ns)
         recovery.caught_up_ns = self.clock.now_ns()
+        self._open_failures -= Counter([recovery.failed_ns])
         if self.open.get(recovery.partition) is recovery:
             self._close(recovery.partition)
 

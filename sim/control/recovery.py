@@ -145,7 +145,7 @@ class Recovery:
 
     def _installed(self, recovery: PartitionRecovery) -> None:
         """Make the partition live: it sends what it still keeps, then goes on with what was held."""
-        recovery.restored_ns = self.clock.now_ns()
+        self.recoveries.restored(recovery)
         if recovery.partition in self._prepared:
             self.reopen(recovery.partition)
         else:

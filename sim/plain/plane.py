@@ -228,6 +228,9 @@ class PlainPlane(Acks, Trims, Parcels, Actions, GroupInstances):
         self._numbered[partition].counts_replays = False
         return self.replayed(partition)
 
+    def watch_outputs(self, born_ns: int) -> None:
+        """Do nothing: each delivery is recorded."""
+
     # -- questions
 
     def replayed(self, partition: int) -> tuple[int, int]:

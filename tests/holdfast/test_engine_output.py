@@ -215,4 +215,4 @@ def test_a_run_prints_the_words_of_the_engine(capsys: pytest.CaptureFixture[str]
     assert all(one.word in out for one in flink.MILESTONES)
     assert code(["run", "flink-recovery", *SHORT, "--set", "recording.detail=histograms"]) == 0
     out = capsys.readouterr().out
-    assert "known where recording.detail is tuples" in " ".join(out.split())
+    assert "a tuple from after the failure is at a sink" in " ".join(out.split())

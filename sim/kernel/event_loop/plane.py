@@ -42,7 +42,7 @@ from sim.kernel.event_loop.state import LoopState
 from sim.kernel.event_loop.tasks import DROPPED
 from sim.kernel.event_loop.timed_actions import TIMED
 from sim.pace import FULL, pace_of
-from sim.recording import recording_of
+from sim.recording import HistogramRecording, recording_of
 
 # Arrivals are read soon after they were written: so many of them stay in the processor's caches.
 _ARRIVALS = 2**17  # in the buffers of all sources together
@@ -364,6 +364,11 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Reading, Answers):
         found = self.replayed(partition)
         self.state.partitions["replay_task"][partition] = NONE
         return found
+
+    def watch_outputs(self, born_ns: int) -> None:
+        """The first delivery from now on of a tuple that was born then or later is recorded."""
+        if isinstance(self._kept, HistogramRecording):
+            self._kept.watch(born_ns, self._clock.now_ns())
 
     # -- questions
 

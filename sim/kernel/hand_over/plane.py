@@ -29,7 +29,7 @@ from sim.kernel.hand_over.spells import spells
 from sim.kernel.needs import needs_of
 from sim.kernel.scan import recording as scan_recording
 from sim.kernel.scan.plane import ScanPlane
-from sim.recording import TupleRecording
+from sim.recording import HistogramRecording, TupleRecording
 
 _FAR_NS = 1 << 62
 _TRIES = 1000  # to give the run back, at the most
@@ -179,6 +179,11 @@ class TwoKernels(CompiledPlane):
         """Return what the event loop has, and what hinders the scan."""
         return LoopAtRest(self.state, self._plan, self._cluster, at_ns)
 
+    def _watches_outputs(self) -> bool:
+        """Return whether a delivery is watched for, which the scan would not see."""
+        self._flush()
+        return isinstance(self._kept, HistogramRecording) and self._kept.watches
+
     def _hindrance(self, at_ns: int) -> str | None:
         """Return why the event loop has to go on, before anything else is looked at."""
         return None
@@ -194,7 +199,11 @@ class TwoKernels(CompiledPlane):
             self._next += 1
             if self._try_ns > at_ns:
                 return
-        why = "there are parcels" if self._parcels else self._hindrance(at_ns)
+        why = self._hindrance(at_ns)
+        if self._parcels:
+            why = "there are parcels"
+        elif self._watches_outputs():
+            why = "the first output after a failure has not come"
         if why is not None:
             self._go_on(at_ns, why)
             return

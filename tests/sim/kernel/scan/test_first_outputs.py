@@ -1,0 +1,107 @@
+"""The first output after a failure, which a run with histograms watches for, is that of the rows of single tuples."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from full_jobs import KINDS
+from scripts import unchecked
+from test_barriers_in_turns import Eager, cut, random_job, random_turns
+
+from analysis.runs.recoveries import recoveries
+from models.records.tables import RunRecords
+from models.scenario.inputs import RunInputs
+from scenarios.planning.maintenance import planner_of
+from sim.control.assembly import PlaneFactory
+from sim.control.cluster import RunPlan
+from sim.control.recoveries import PartitionRecovery, Recoveries
+from sim.data_plane import NotCovered
+from sim.engine import simulate
+from sim.kernel.event_loop.plane import CompiledPlane
+from sim.kernel.hand_over.plane import TwoKernels
+from sim.kernel.needs import needs_of
+from sim.recording import HistogramRecording
+
+Found = tuple[str, float, float | None]
+
+
+def run(raw: dict[str, Any], detail: str, plane: PlaneFactory = CompiledPlane) -> RunRecords:
+    made = unchecked(raw | {"recording": {"detail": detail}})
+    return simulate(made, RunInputs(planner=planner_of(made)), plane=plane)
+
+
+def first_outputs(records: RunRecords) -> list[Found]:
+    return [(one.host, one.failed_s, one.first_output_s) for one in recoveries([records])]
+
+
+def differences(rows: list[Found], watched: list[Found]) -> tuple[list[str], int]:
+    """What differs, and how many first outputs there are."""
+    wrong = [f"{one} is {other}" for one, other in zip(rows, watched, strict=True) if one != other]
+    return wrong, sum(at is not None for *_, at in rows)
+
+
+def compared(kind: str, seed: int) -> tuple[list[str], int]:
+    """What differs in the job of that seed, and how many first outputs there are."""
+    raw = KINDS[kind](Random(f"{kind} {seed}"), seed)
+    return differences(first_outputs(run(raw, "tuples")), first_outputs(run(raw, "histograms")))
+
+
+def compared_in_turns(seed: int) -> tuple[list[str], int]:
+    """The same with both kernels in turns, in a job with barriers."""
+    draw = Random(f"first outputs {seed}")
+    raw = random_job(draw)
+    plan = RunPlan.of(unchecked(raw), RunInputs(), 0)
+    if not plan.keeps_ids or not all(need.at_times for need in needs_of(plan)):
+        return [], 0
+    try:
+        watched = run(raw, "histograms", cut(draw.choice([1_000_000, 77_777_777]), random_turns(draw, raw), Eager))
+    except NotCovered:
+        return [], 0
+    return differences(first_outputs(run(raw, "tuples")), first_outputs(watched))
+
+
+@pytest.mark.parametrize("kind", ["moving", "replicated"])
+def test_what_is_watched_for_is_what_the_rows_say(kind: str) -> None:
+    found = [compared(kind, seed) for seed in range(4)]
+    assert [wrong for wrong, _ in found if wrong] == []
+    assert sum(known for _, known in found) >= 4
+
+
+def test_a_run_in_turns_watches_too() -> None:
+    found = [compared_in_turns(seed) for seed in range(12)]
+    assert [wrong for wrong, _ in found if wrong] == []
+    assert sum(known for _, known in found) >= 5
+
+
+@pytest.mark.slow
+def test_more_jobs_are_watched() -> None:
+    found = [compared(kind, seed) for kind in ("moving", "replicated") for seed in range(4, 30)]
+    found += [compared_in_turns(seed) for seed in range(12, 150)]
+    assert [wrong for wrong, _ in found if wrong] == []
+
+
+def of_the_first_failure(self: Recoveries, recovery: PartitionRecovery) -> None:
+    recovery.restored_ns = self.clock.now_ns()
+    self.state.plane.watch_outputs(min(self._open_failures))
+
+
+MUTANTS: dict[str, tuple[type, str, Any]] = {
+    "the scan gets the run too early": (TwoKernels, "_watches_outputs", lambda plane: False),
+    "only the first failure counts": (Recoveries, "restored", of_the_first_failure),
+    "what was delivered at this instant is forgotten": (
+        HistogramRecording,
+        "watch",
+        lambda self, born_ns, since_ns: self._watches.append((born_ns, since_ns)),
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_broken_rule_is_noticed(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner, name, broken = MUTANTS[mutant]
+    monkeypatch.setattr(owner, name, broken)
+    jobs = (wrong for seed in range(200) for wrong, _ in (compared("moving", seed), compared_in_turns(seed)))
+    assert any(jobs)
