@@ -31,6 +31,7 @@ _GOLDEN = 0x9E3779B97F4A7C15
 _NS = 1e9
 FAR_NS = 1 << 62  # in place of longer times, so that sums with an instant of a run stay below 2^63
 POSTPONE = "postpone"  # purpose of the draws that post-date outputs
+POLL = "poll"  # and of those that say what a poll takes
 _BELOW_ONE = 1 - 2.0**-53  # the largest of the hashes would round to 1
 
 

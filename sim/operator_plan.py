@@ -14,6 +14,7 @@ from models.topology.layout import output_bytes, topological
 from models.units import to_ns
 from sim.draws import (
     FAR_NS,
+    POLL,
     POSTPONE,
     child_id,
     code_of,
@@ -78,6 +79,8 @@ class OperatorPlan:
     postpone_ns: Callable[[int], int] | None = None  # of an output, by its id: from the birth of its input to its own
     watermark_ns: int = 0  # of a source: time between two
     is_read: bool = False  # a source of which control says what is read, and when
+    poll: int = 0  # most tuples that its tasks take at a time, 0 where they do not poll
+    poll_ns: Callable[[int], int] | None = None  # time of a poll, by the id of the first of them
     timed: bool = False  # watermarks come to it, or from it: it or an operator downstream has a window
     reckoned: bool = True  # its inputs follow from the sources: no operator upstream has a window
 
@@ -156,6 +159,10 @@ def plan_operators(scenario: Scenario, replication: int, shares: Mapping[str, fl
         for name in names:
             plans[name].thread = number
     domains = _key_domains(scenario)
+    for name, reading in scenario.polling.items():
+        if reading.poll is not None and reading.cost is not None:
+            plans[name].poll = reading.poll
+            plans[name].poll_ns = time_sampler(reading.cost, seed, replication, name, POLL)
     for name, plan in plans.items():
         for upstream, partitioning in plan.description.inputs.items():
             shuffle_code = code_of(seed, replication, upstream, name, "shuffle")

@@ -11,7 +11,8 @@ class EngineDefault(NamedTuple):
 
     `path`: dotted; `*` stands for each entry of a table. `value`: as a file has it. `option`: what the engine calls it.
     `source`: where the value is from. `when`: it holds only beside this value of another key, (path, value), which has
-    a default itself. `where`: it holds only where some entry of the file has a value at this path.
+    a default itself. `where`: it holds only where some entry of the file has a value at this path; if that is a table
+    in which the key stands, in those entries alone.
     """
 
     path: str

@@ -30,6 +30,8 @@ def defaults(version: str) -> Iterator[EngineDefault]:
     heard = "members hear of a rebalance with the answer to a heartbeat"
     yield EngineDefault("recovery.allocate", _up_to("3 s"), heard, "AbstractCoordinator")
     yield EngineDefault("recovery.restart", _up_to("0.1 s"), "poll.ms: and join at their next poll", streams)
+    most, reading = "max.poll.records, of a poll of a stream thread", "operators.*.reading"
+    yield EngineDefault(f"{reading}.poll", 1000, most, streams, where=reading)
     yield EngineDefault("fault_tolerance.method", "changelog", "changelog topics", "ProcessorStateManager")
     yield EngineDefault("fault_tolerance.store", "remote", "brokers have the changelogs", "ProcessorStateManager")
     yield EngineDefault("fault_tolerance.kind", "incremental", "a changelog gets what changes", "RecordCollector")
@@ -41,6 +43,7 @@ def defaults(version: str) -> Iterator[EngineDefault]:
     yield EngineDefault(visible, "delivered", "no transactions", "RecordCollector", when=at_least)
     committed = "isolation.level: read_committed, of who reads the output"
     yield EngineDefault(visible, "committed", committed, "exactly_once_v2", when=exactly)
+    yield EngineDefault("fault_tolerance.uploads", "shared", "each thread has a producer", "KafkaProducer")
     yield EngineDefault("fault_tolerance.snapshots.mode", "asynchronous", "the producer has a thread", "KafkaProducer")
     yield EngineDefault("fault_tolerance.changelog.standbys", 0, "num.standby.replicas", streams)
     warmups = "max.warmup.replicas, of the assignor HighAvailabilityTaskAssignor"
@@ -70,6 +73,16 @@ BEHAVIOURS = (
         Status.SIMPLIFIED,
         "Sources and sinks are topics, on hosts of their own, the brokers, which do not fail; replication is latency. "
         "A topic between two operators is a channel: what a lost task had in it comes again once the task is restored.",
+    ),
+    Behaviour(
+        "Polls",
+        Status.SIMPLIFIED,
+        "With `reading` of a topic its stream threads poll: a poll returns what waits at a task of ours, up to "
+        "max.poll.records, takes its time of the thread, and the next one begins behind the last record of it. Without "
+        "`cost` polls change nothing, since one returns as soon as there is a record. Nothing is fetched ahead, and "
+        "tasks of one instance poll on their own. A member joins a rebalance at its next poll: with "
+        "long polls set `recovery.restart`, by default up to poll.ms.",
+        ("operators.*.reading.poll",),
     ),
     Behaviour(
         "Detection",
@@ -138,12 +151,14 @@ BEHAVIOURS = (
         Status.SIMPLIFIED,
         "At each interval all tasks commit at the same instant. What has changed is sent to the changelog then, as if "
         "the record cache held all of it, and with the first commit the whole state. A commit also has the outputs "
-        "that another operator has not committed.",
+        "that another operator has not committed. All threads send at once, with equal shares of the rate `remote` of "
+        "the brokers; what is restored meanwhile takes nothing from them.",
         (
             "fault_tolerance.method",
             "fault_tolerance.store",
             "fault_tolerance.kind",
             "fault_tolerance.interval",
+            "fault_tolerance.uploads",
             "fault_tolerance.snapshots.mode",
         ),
     ),

@@ -32,6 +32,8 @@ def defaults(version: str) -> Iterator[EngineDefault]:
     yield EngineDefault("fault_tolerance.micro_batches.plan", _fixed("116 ms"), "", _MEASURED)
     yield EngineDefault("fault_tolerance.micro_batches.commit", _fixed("38 ms"), "", _MEASURED)
     yield EngineDefault("fault_tolerance.store", "remote", "checkpointLocation", "DataStreamWriter")
+    at_once = "each task commits its state store by itself"
+    yield EngineDefault("fault_tolerance.uploads", "shared", at_once, "StateStoreRDD")
     provider = "spark.sql.streaming.stateStore.providerClass: HDFS-backed"
     yield EngineDefault("fault_tolerance.kind", "incremental", provider, configuration)
     commits = "a task ends with the commit of its state store"
@@ -77,8 +79,14 @@ BEHAVIOURS = (
         "State stores",
         Status.SIMPLIFIED,
         "Each batch ends with a version of each state, which has what changed. There are no snapshots beside deltas, "
-        "no maintenance, no compaction, and no difference between providers but their rates.",
-        ("fault_tolerance.store", "fault_tolerance.kind", "fault_tolerance.snapshots.mode"),
+        "no maintenance, no compaction, and no difference between providers but their rates. All tasks write theirs at "
+        "once, with equal shares of the store; what is loaded meanwhile takes nothing from them.",
+        (
+            "fault_tolerance.store",
+            "fault_tolerance.kind",
+            "fault_tolerance.snapshots.mode",
+            "fault_tolerance.uploads",
+        ),
     ),
     Behaviour(
         "Detection of executors",

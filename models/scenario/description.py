@@ -26,7 +26,7 @@ from models.scenario.events import (
     Targets,
 )
 from models.scenario.fault_tolerance import Detector, FaultTolerance
-from models.scenario.job import Operator
+from models.scenario.job import Operator, Reading
 from models.scenario.runtime import RecoveryTimes, StateStore, Waves, Workers
 from models.scenario.workload import SourceWorkload
 from models.schema_types import Count, Description, NamedMap, PositiveSeconds, ReadOnlyMap, Seconds, Seed, frozen
@@ -170,7 +170,23 @@ class ScenarioDescription(Description):
     def read_by_control(self) -> frozenset[str]:
         """Return the sources that emit nothing by themselves: files, polls or batches say what they read, and when."""
         sources = {name: one for name, one in self.operators.items() if one.kind == "source"}
-        return frozenset(name for name, one in sources.items() if one.reading is not None or self.limits_batches)
+        reads = self.fault_tolerance.changelogs is None
+        return frozenset(
+            name for name, one in sources.items() if (reads and one.reading is not None) or self.limits_batches
+        )
+
+    @property
+    def polling(self) -> dict[str, Reading]:
+        """Return how operators poll the sources that they read, by operator: with changelogs their tasks do it."""
+        if self.fault_tolerance.changelogs is None:
+            return {}
+        found = {}
+        for name, operator in self.operators.items():
+            for upstream in operator.inputs:
+                source = self.operators.get(upstream)
+                if source is not None and source.reading is not None and operator.service is not None:
+                    found[name] = source.reading
+        return found
 
     @property
     def has_replicas(self) -> bool:

@@ -146,7 +146,8 @@ def with_defaults(
             continue
         path = default.path if places is None else places.get(default.path)
         if path is not None:
-            found = _completed(found, path.split("."), default.value, model, "", filled)
+            makes = default.where is None or f"{default.where}." not in path
+            found = _completed(found, path.split("."), default.value, model, "", filled, makes)
     return found, frozenset(filled)
 
 
@@ -169,10 +170,12 @@ def _has(table: Any, path: Sequence[str]) -> bool:
     return any(_has(one, rest) for one in (table.values() if key == "*" else [table.get(key)]))
 
 
-def _completed(table: Any, path: list[str], value: Any, model: Any, here: str, filled: set[str]) -> Any:
+def _completed(
+    table: Any, path: list[str], value: Any, model: Any, here: str, filled: set[str], makes: bool = True
+) -> Any:
     """Return a table with a value at a path below it, if it has none; what is no table stays, and is refused later.
 
-    `here`: path of the table. `filled`: gets the path if there was nothing.
+    `here`: path of the table. `filled`: gets the path if there was nothing. `makes`: makes tables that are not there.
     """
     if isinstance(table, BaseModel):
         table = {name: getattr(table, name) for name in table.model_fields_set}
@@ -180,7 +183,10 @@ def _completed(table: Any, path: list[str], value: Any, model: Any, here: str, f
         return table
     key, *rest = path
     if key == "*":
-        return {name: _completed(entry, rest, value, model, f"{here}{name}.", filled) for name, entry in table.items()}
+        return {
+            name: _completed(entry, rest, value, model, f"{here}{name}.", filled, makes)
+            for name, entry in table.items()
+        }
     field = fields_of(model)[key]
     given = next((name for name in (key, *_names(model, key)) if table.get(name) is not None), None)
     if not rest and given is None:
@@ -191,8 +197,10 @@ def _completed(table: Any, path: list[str], value: Any, model: Any, here: str, f
         # A part of a table that the engine brings as a whole is told apart by its kind.
         partly = isinstance(value, dict) and "kind" in value and isinstance(own, Mapping) and "kind" not in own
         return {**table, given: {**value, **own}} if partly else table
+    if given is None and not makes:
+        return table
     inner = entry_of(field.annotation) if rest[0] == "*" else models_in(field.annotation)[0]
-    below = _completed(table[given] if given is not None else {}, rest, value, inner, f"{here}{key}.", filled)
+    below = _completed(table[given] if given is not None else {}, rest, value, inner, f"{here}{key}.", filled, makes)
     return {**table, given or key: below}
 
 
@@ -201,10 +209,11 @@ def _names(model: Any, key: str) -> Iterator[str]:
 
 
 def values_at(tables: Mapping[str, Any], path: str) -> Iterator[Any]:
-    """Yield the values at a dotted path of tables; `*` stands for each entry of one."""
+    """Yield the values at a dotted path of tables; `*` stands for each entry of one that has the tables of the path."""
     found: list[Any] = [tables]
     for step in path.split("."):
-        found = [one for table in found for one in (table.values() if step == "*" else [table.get(step)])]
+        there = [table for table in found if table is not None]
+        found = [one for table in there for one in (table.values() if step == "*" else [table.get(step)])]
     yield from found
 
 

@@ -370,8 +370,8 @@ class FaultTolerance(Description):
     with its own; or, beside `barriers`, by all tasks at once with equal shares, each of which goes on with all of its
     state."""
     uploads: Literal["in-turn", "shared"] = "in-turn"
-    """How the store takes what is sent to it: one snapshot after the other, first in, first out; or, beside `barriers`,
-    from all tasks at once with equal shares."""
+    """How the store takes what is sent to it: one snapshot after the other, first in, first out; or, beside `barriers`
+    and with the methods `micro-batch` and `changelog`, from all tasks at once with equal shares."""
     kind: Literal["full", "incremental"] = "incremental"
     """What a checkpoint holds: the whole state, or what changed since the one before."""
     compaction: Compaction | None = None
@@ -451,7 +451,8 @@ class FaultTolerance(Description):
     @property
     def shares_uploads(self) -> bool:
         """Return whether all tasks that send snapshots to the store have equal shares of its rate."""
-        return self.job_checkpoints is not None and self.uploads == "shared"
+        at_once = self.completes_checkpoints or self.changelogs is not None
+        return at_once and self.uploads == "shared"
 
     @property
     def aborts_checkpoints(self) -> bool:

@@ -102,12 +102,16 @@ class Reading(Description):
     """How a task of a source reads its log: a file, or what one poll returns, at a time; one of the two.
 
     Its records are there once it is read, all at one instant. Without it a source has each record as it is written.
+
+    With the method `changelog` the tasks that read the source poll, and not the source, as stream threads do: a poll
+    occupies the task, which polls again when it has begun the last record of the poll before.
     """
 
     file_s: PositiveSeconds | None = Field(default=None, alias="file")
     """Time of which a file has the records; it can be read from its end on."""
     poll: Count | None = None
-    """Most records that a poll returns; it returns those that are there, and waits while there are none."""
+    """Most records that a poll returns; it returns those that are there, and waits while there are none. In Kafka
+    Streams `max.poll.records`."""
     cost: TimeDistribution | None = None
     """Time that a file or a poll takes, beside its records; without it none."""
     order: Literal["written", "newest-first", "shuffled"] = "written"

@@ -171,7 +171,8 @@ class Control:
     def _read_sources(self, state: RunState) -> None:
         """Have sources read their logs that have files or polls."""
         self.source_reading = None
-        if any(operator.description.reading is not None for operator in state.plan.operators):
+        polls = state.plan.scenario.fault_tolerance.changelogs is not None  # tasks do, and not their sources
+        if not polls and any(operator.description.reading is not None for operator in state.plan.operators):
             self.source_reading = made = SourceReading(state, self.recoveries)
             self.barriers.left_source, self.barriers.completed = made.passed_barrier, made.completed
             self.recovery.reads_again, self.recovery.reads_on = made.begin_again, made.go_on

@@ -144,6 +144,11 @@ def _pause_tasks_at_barriers(_: _Run, plan: RunPlan) -> str | None:
     return _when(tolerance.snapshots.cost and tolerance.job_checkpoints is not None, "checkpoints pause tasks")
 
 
+def _share_the_store(_: _Run, plan: RunPlan) -> str | None:
+    tolerance = plan.scenario.fault_tolerance
+    return _when(tolerance.shares_uploads and tolerance.job_checkpoints is None, "all who upload share the store")
+
+
 def _has_an_acker(_: _Run, plan: RunPlan) -> str | None:
     method = plan.scenario.fault_tolerance.method
     return _when(method == "acker", f"fault_tolerance.method is {method}")
@@ -232,6 +237,7 @@ OF_RUN: tuple[Row[RunPlan], ...] = (
     Row(_several_at_a_time, (CheckpointPlane, ActionPlane)),
     Row(_pause_tasks),
     Row(_pause_tasks_at_barriers, at_times=True),
+    Row(_share_the_store),
     Row(lambda _, plan: _when(plan.trimming is not None, "acks trim outputs"), (TrimmingPlane,)),
     Row(lambda _, plan: _when(plan.history is not None, "outputs are kept for a time"), (TrimmingPlane,)),
     Row(_has_an_acker, (AckerPlane,)),
@@ -257,6 +263,7 @@ OF_OPERATOR: tuple[Row[OperatorPlan], ...] = (
     Row(_has_no_service),
     Row(_is_source_with_service),
     Row(lambda _, one: _when(one.is_read, f"{one.name} does not read each record at once")),
+    Row(lambda _, one: _when(one.poll > 0, f"{one.name} polls")),
 )
 OF_HOST: tuple[Row[_Host], ...] = (
     Row(_is_shared_with_others, (SharedCpuPlane,)),

@@ -107,6 +107,7 @@ class Task:
         self.hurried: Message | None = None  # the first of them, while a service is in progress
         self.overtaken_bytes = 0  # of in-flight data at the task that was not sent to the store yet
         self.idle_threads = operator.description.threads
+        self.polled = 0  # tuples of the last poll that are not begun yet
         self.busy_ns = 0
         self.alive = True
         self.killed = False  # alone, without its host
@@ -387,7 +388,25 @@ class Task:
             self._complete(item, now)
         else:
             item.start_ns = now
-            self._serve(item, self.host.scaled(self.operator.service_ns(item.row.id)), now)
+            work_ns = self.operator.service_ns(item.row.id) + self._poll_ns(item.row.id)
+            self._serve(item, self.host.scaled(work_ns), now)
+
+    def _poll_ns(self, first: int) -> int:
+        """Count the tuple with that id among those polled; return the time of a poll if it is the first of one.
+
+        A poll returns this tuple and all that wait, up to its limit.
+        """
+        if self.operator.poll_ns is None:
+            return 0
+        begins = not self.polled
+        if begins:
+            self.polled = min(self.operator.poll, 1 + self._in_lanes())
+        self.polled -= 1
+        return self.operator.poll_ns(first) if begins else 0
+
+    def _in_lanes(self) -> int:
+        """Return the number of tuples in both lanes."""
+        return sum(isinstance(item, Visit) for lane in (self.front, self.queue) for item in lane)
 
     def _serve(self, item: Visit | Work | Message | Watermark, ns: int, now: int) -> None:
         self.cores.free -= 1

@@ -74,6 +74,7 @@ def warnings(scenario: Scenario, inputs: RunInputs | None = None, load: Load | N
         chain(
             _of_load(scenario, known),
             _of_reading(scenario, known),
+            _of_polls(scenario, known),
             _of_memory(scenario, known),
             _of_times(scenario),
             _of_failures(scenario),
@@ -90,7 +91,12 @@ def warnings(scenario: Scenario, inputs: RunInputs | None = None, load: Load | N
 def causes_of_backlog(scenario: Scenario, inputs: RunInputs | None = None) -> list[Advice]:
     """Return the parts that cannot keep up, by expected values: tasks, hosts, links, and the writing of checkpoints."""
     load = expected_load(scenario, inputs)
-    return [*_of_load(scenario, load), *_of_reading(scenario, load), *_of_checkpoints(scenario, load, inputs)]
+    return [
+        *_of_load(scenario, load),
+        *_of_reading(scenario, load),
+        *_of_polls(scenario, load),
+        *_of_checkpoints(scenario, load, inputs),
+    ]
 
 
 def _of_reading(scenario: Scenario, load: Load) -> Iterator[Advice]:
@@ -106,6 +112,8 @@ def _of_reading(scenario: Scenario, load: Load) -> Iterator[Advice]:
         elif reading is not None and reading.poll is not None and rate:
             every_s = reading.poll * operator.parallelism / rate
             each = f"the {display.duration(every_s)} in which the records of a poll come"
+        if scenario.fault_tolerance.changelogs is not None:
+            continue  # tasks poll
         if reading is not None and reading.cost is not None and reading.cost.mean_s >= every_s:
             text = f"is not shorter than {each}: the backlog grows without end"
             yield Advice(path_text(("operators", name, "reading", "cost")), text)
@@ -114,6 +122,22 @@ def _of_reading(scenario: Scenario, load: Load) -> Iterator[Advice]:
             text = f"{display.number(rate * interval_s)} records of {name} come in an interval of "
             text += f"{display.duration(interval_s)}: the backlog grows without end"
             yield Advice("fault_tolerance.micro_batches.max_offsets", text)
+
+
+def _of_polls(scenario: Scenario, load: Load) -> Iterator[Advice]:
+    """Warn of tasks that cannot keep up with what they poll, although they could without the cost of polls."""
+    for name, reading in scenario.polling.items():
+        operator, one = scenario.operators[name], load.operators[name]
+        if reading.cost is None or reading.poll is None or operator.service is None:
+            continue
+        busy = float(one.utilisation.max(initial=0.0))
+        polls = float((one.utilisation - one.chores).max(initial=0.0))
+        polls *= reading.cost.mean_s / reading.poll / operator.service.mean_s
+        if busy < 1 <= busy + polls:
+            source = next(up for up in operator.inputs if scenario.operators[up].reading is reading)
+            text = f"full polls take {display.share(polls)} of the time of a task of {name}, and its records "
+            text += f"{display.share(busy)}: the backlog grows without end"
+            yield Advice(path_text(("operators", source, "reading", "cost")), text)
 
 
 def _of_memory(scenario: Scenario, load: Load) -> Iterator[Advice]:

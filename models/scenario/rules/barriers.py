@@ -26,11 +26,11 @@ def faults(scenario: Scenario) -> Iterator[InputFault]:
     if tolerance.local_recovery is not None and tolerance.job_checkpoints is None:
         rule = "needs fault_tolerance.barriers: hosts keep copies of the last complete checkpoint of the job"
         yield InputFault("fault_tolerance.local_recovery", NO_VALUE, rule, "write a table fault_tolerance.barriers")
-    for key, value, what in (
-        ("restores", tolerance.restores, "read the last complete checkpoint of the job"),
-        ("uploads", tolerance.uploads, "write their part of a checkpoint of the job at once"),
+    for key, value, shares, what in (
+        ("restores", tolerance.restores, tolerance.shares_restores, "read the last complete checkpoint of the job"),
+        ("uploads", tolerance.uploads, tolerance.shares_uploads, "write their part of a checkpoint of the job at once"),
     ):
-        if value == "shared" and tolerance.job_checkpoints is None:
+        if value == "shared" and not shares:
             rule = f"needs fault_tolerance.barriers: all tasks {what}"
             yield InputFault(f"fault_tolerance.{key}", value, rule, "write a table fault_tolerance.barriers")
 

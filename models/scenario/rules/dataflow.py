@@ -228,7 +228,8 @@ def _of_source(name: str, operator: Operator) -> Iterator[InputFault]:
 def _of_reading(scenario: Scenario, name: str, reading: Reading, has_end: bool) -> Iterator[InputFault]:
     """Yield ways to read that are not one, and files that are too short, or never complete (if the run `has_end`)."""
     here = ("operators", name, "reading")
-    if (reading.file_s is None) == (reading.poll is None):
+    by_engine = path_text((*here, "poll")) in scenario._by_engine
+    if (reading.file_s is None) == (reading.poll is None) and not by_engine:
         rule = "needs a file or a poll" if reading.poll is None else "cannot be by file and by poll"
         yield InputFault(path_text(here), NO_VALUE, rule, 'as in file = "200 ms", or poll = 500')
     if reading.order != "written" and reading.file_s is None:

@@ -103,7 +103,6 @@ def _of_keys(scenario: Scenario, engine: str) -> Iterator[InputFault]:
 
 _READINGS = {
     "spark": "a batch takes what has arrived; micro_batches.max_offsets (maxOffsetsPerTrigger) limits it",
-    "kafka-streams": "a poll costs nothing here (max.poll.records, poll.ms): put the time into operators.X.service",
     "storm": "a spout emits tuple by tuple; acker.pending (topology.max.spout.pending) limits it",
 }
 
@@ -114,6 +113,10 @@ def _of_readings(scenario: Scenario, engine: str, short: str) -> Iterator[InputF
         if operator.reading is not None and operator.kind == "source" and engine in _READINGS:
             where = path_text(("operators", name, "reading"))
             yield InputFault(where, NO_VALUE, f"is not of {short}", _READINGS[engine])
+        if engine == "kafka-streams" and operator.reading is not None and operator.reading.file_s is not None:
+            where, shown = path_text(("operators", name, "reading", "file")), units.show(operator.reading.file_s, "s")
+            hint = "write reading = { poll = 1000, cost = ... } (max.poll.records)"
+            yield InputFault(where, shown, f"is not of {short}: topics have no files", hint)
 
 
 class _Words(NamedTuple):
@@ -195,13 +198,12 @@ def _without_restarts(scenario: Scenario, instead: str) -> Iterator[InputFault]:
     if tolerance.local_recovery is not None:
         rule = "is of Flink: execution.state-recovery.from-local"
         yield InputFault("fault_tolerance.local_recovery", NO_VALUE, rule, "remove it")
-    for key, value, what in (
-        ("restores", tolerance.restores, "restore their states"),
-        ("uploads", tolerance.uploads, "send their snapshots"),
-    ):
-        if value == "shared":
-            rule = f"is of Flink: tasks that {what} beside each other"
-            yield InputFault(f"fault_tolerance.{key}", value, rule, "remove it")
+    if tolerance.restores == "shared":
+        rule = "is of Flink: tasks that restore their states beside each other"
+        yield InputFault("fault_tolerance.restores", tolerance.restores, rule, "remove it")
+    if tolerance.uploads == "shared" and scenario.engine is not None and scenario.engine.name == "storm":
+        rule = "is not of Storm, whose bolts write their states with the times of state_store"
+        yield InputFault("fault_tolerance.uploads", tolerance.uploads, rule, "remove it")
     if tolerance.compaction is not None:
         rule = "is of Flink: state.backend.type rocksdb, with execution.checkpointing.incremental"
         yield InputFault("fault_tolerance.compaction", NO_VALUE, rule, "remove it")

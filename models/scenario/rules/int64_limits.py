@@ -175,11 +175,27 @@ def _of_services(scenario: Scenario, busy: _Busy) -> Iterator[InputFault]:
             where = path_text(("operators", name, "service", key))
             what = f"all services of {name} at speed {display.number(slowest, 6)} take"
             yield from _too_long(where, units.show(shown_s, "s"), what, law.mean_s * (tuples + longer) / slowest, hint)
+            yield from _of_polls(scenario, name, tuples, slowest)
     if duplicate_s:
         slowest = min(group.speed for group in scenario.hosts.values())
         takes_s = duplicate_s * sum(busy.tuples_in.values()) / slowest
         shown, hint = units.show(duplicate_s, "s"), "take a shorter time, fewer tuples or a shorter run"
         yield from _too_long("fault_tolerance.duplicate", shown, "dropping duplicates may take", takes_s, hint)
+
+
+def _of_polls(scenario: Scenario, name: str, tuples: float, slowest: float) -> Iterator[InputFault]:
+    """Yield polls of an operator that take too long if each returns a single tuple."""
+    reading = scenario.polling.get(name)
+    if reading is None or reading.cost is None:
+        return
+    law, (key, shown_s) = reading.cost, _shown(reading.cost)
+    longer = 0.0 if isinstance(law, Deterministic) else TAIL * law.scv
+    for upstream in scenario.operators[name].inputs:
+        if scenario.operators[upstream].reading is reading:
+            where, what = path_text(("operators", upstream, "reading", "cost", key)), f"all polls of {name} may take"
+            takes_s = law.mean_s * (tuples + longer) / slowest
+            hint = "take shorter polls, fewer tuples or a shorter run"
+            yield from _too_long(where, units.show(shown_s, "s"), what, takes_s, hint)
 
 
 def _shown(law: TimeDistribution) -> tuple[str, float]:

@@ -256,6 +256,8 @@ def _of_readings(scenario: Scenario) -> list[tuple[str, object, str]]:
     read = [path_text(("operators", name, "reading")) for name, one in scenario.operators.items() if one.reading]
     if not read:
         return []
+    if tolerance.changelogs is not None:
+        return _of_polls(scenario, read)
     restarts = tolerance.method == "region-restart" and tolerance.job_checkpoints is not None
     fails = scenario.may_fail or scenario.checkpoints_may_fail_it
     moved = scenario.migrates or scenario.rebalances or scenario.adjusts or scenario.waves.interval_s is not None
@@ -272,6 +274,27 @@ def _of_readings(scenario: Scenario) -> list[tuple[str, object, str]]:
         (timed, "without windows, joins and timers it is: event time would wait for the oldest file"),
     )
     return [(where, NO_VALUE, hint) for where in read for there, hint in without if there]
+
+
+def _of_polls(scenario: Scenario, read: list[str]) -> list[tuple[str, object, str]]:
+    """Return (path, value, hint) of files beside changelogs, and of polls that no task makes, or in several ways."""
+    found, polling = list[tuple[str, object, str]](), scenario.polling
+    for name, operator in scenario.operators.items():
+        reading = operator.reading
+        if reading is None:
+            continue
+        here = path_text(("operators", name, "reading"))
+        if reading.file_s is not None and scenario.engine is None:
+            found.append((f"{here}.file", units.show(reading.file_s, "s"), "with the method changelog a poll is"))
+        readers = [one for one, other in scenario.operators.items() if name in other.inputs]
+        if not any(one in polling for one in readers):
+            hint = "where an operator with a service reads the source it is: polls occupy its tasks"
+            found.append((here, NO_VALUE, hint))
+        for one in readers:
+            if one in polling and polling[one] != reading:
+                hint = f"with the same reading of all sources of {one} it is: its tasks poll them together"
+                found.append((here, NO_VALUE, hint))
+    return found
 
 
 def _is_simple(join: Operator) -> bool:

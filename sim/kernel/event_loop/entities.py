@@ -60,6 +60,7 @@ TASK = in_lines(
         ("rules", "i4"),
         ("died", "i8"),  # when its host did, so NEVER while the host of a killed task is alive
         ("front_n", "i8"),  # tuples, without work
+        ("polled", "i8"),  # of the last poll, not begun yet
         ("mark", "i8"),
         # `sharing`
         ("served", "i8"),  # of its tuples from the warm-up on, where the pace changes: time in service
@@ -320,6 +321,7 @@ OPERATOR = np.dtype(
         ("timer", "i8"),  # time between two outputs of its timer
         ("timer_code", "u8"),
         ("postpones", "u1"),  # its outputs are post-dated
+        ("poll", "i8"),  # most tuples that a task takes at a time, 0: it does not poll
     ],
     align=True,
 )

@@ -108,6 +108,7 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Reading, Answers):
             operators=operators,
             draws=draws.records,
             postponements=draws.postponements,
+            polls=draws.polls,
             edges=edges,
             key_tables=key_tables,
             cumulative=draws.cumulative,

@@ -14,7 +14,7 @@ from models.scenario.key_groups import groups_of_keys
 from models.units import to_ns
 from sim.clock import TICKS, TIMERS
 from sim.control.cluster import Cluster, RunPlan
-from sim.draws import POSTPONE, code_of
+from sim.draws import POLL, POSTPONE, code_of
 from sim.kernel.event_loop import heard
 from sim.kernel.event_loop.anchors import PENDING
 from sim.kernel.event_loop.codes import (
@@ -79,6 +79,7 @@ def operator_fields(operators: np.ndarray, plan: RunPlan) -> None:
         record["joins"] = NONE if operator.joins is None else operator.joins
         record["timer"], record["timer_code"] = operator.timer_ns, operator.timer_code
         record["postpones"] = operator.postpone_ns is not None
+        record["poll"] = operator.poll
         state = operator.description.state
         if isinstance(state, WindowState):
             record["state_length"] = to_ns(state.length_s)
@@ -325,6 +326,7 @@ def needs_more(plan: RunPlan) -> bool:
     tolerance = plan.scenario.fault_tolerance
     more = (
         tolerance.snapshots.cost
+        or tolerance.shares_uploads
         or tolerance.completes_checkpoints
         or plan.counts_load
         or plan.bounded
@@ -333,7 +335,11 @@ def needs_more(plan: RunPlan) -> bool:
         or plan.acker is not None
         or bool(plan.trimming or plan.history)
     )
-    return sharing or more or any(operator.has_event_time or operator.postpone_ns for operator in plan.operators)
+    return (
+        sharing
+        or more
+        or any(operator.has_event_time or operator.postpone_ns or operator.poll for operator in plan.operators)
+    )
 
 
 def operator_records(plan: RunPlan) -> np.ndarray:
@@ -395,32 +401,37 @@ def edge_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:
 class Draws(NamedTuple):
     """The laws of each operator's draws (n_operators,), and the cumulative weights and quantiles they refer to.
 
-    `postponements` (n_operators,) has the laws by which outputs are post-dated; of their fields only those of a time.
+    `postponements` (n_operators,) has the laws by which outputs are post-dated, `polls` those of what a poll takes; of
+    their fields only those of a time.
     """
 
     records: np.ndarray
     postponements: np.ndarray
+    polls: np.ndarray
     cumulative: np.ndarray
     quantiles: np.ndarray
 
 
 def draw_records(plan: RunPlan) -> Draws:
     """Return the laws of the draws of all operators."""
-    records, postponements = (np.zeros(len(plan.operators), OPERATOR_DRAWS) for _ in range(2))
+    records, postponements, polls = (np.zeros(len(plan.operators), OPERATOR_DRAWS) for _ in range(3))
+    scenario = plan.scenario
+    polling = {name: reading.cost for name, reading in scenario.polling.items()}
     cumulative, offset, pieces = [np.ones(1)], 1, [np.zeros(0)]
     for index, operator in enumerate(plan.operators):
         records[index], weights = pack_draws(
-            operator.description, plan.scenario.seed, plan.replication, operator.name, offset
+            operator.description, scenario.seed, plan.replication, operator.name, offset
         )
         postponements[index] = pack_time(
-            operator.description.postpone, plan.scenario.seed, plan.replication, operator.name, POSTPONE
+            operator.description.postpone, scenario.seed, plan.replication, operator.name, POSTPONE
         )
+        polls[index] = pack_time(polling.get(operator.name), scenario.seed, plan.replication, operator.name, POLL)
         cumulative.append(weights)
         offset += weights.size
         if has_quantiles(int(records["law"][index])):
             records["quantiles"][index] = (len(pieces) - 1) * PIECES
             pieces.append(quantiles_of(records[index]))
-    return Draws(records, postponements, np.concatenate(cumulative), np.concatenate(pieces))
+    return Draws(records, postponements, polls, np.concatenate(cumulative), np.concatenate(pieces))
 
 
 def host_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:

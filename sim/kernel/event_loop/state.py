@@ -69,6 +69,7 @@ ROOMS = (
         {
             "draws": OPERATOR_DRAWS,
             "postponements": OPERATOR_DRAWS,
+            "polls": OPERATOR_DRAWS,
             "edges": EDGE,
             "key_tables": _i4,
             "cumulative": _f8,

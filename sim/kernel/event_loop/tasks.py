@@ -231,6 +231,17 @@ def serve(state: State, visit: int, task: int, ns: int, kind: int) -> None:
     push_own(state, state.clock.now + ns, task, kind, visit)
 
 
+@kernel
+def poll_ns(state: State, first: int, task: int) -> int:
+    """Count a tuple among those polled; return the time of a poll if it is the first of one, with all that wait."""
+    t = state.tasks[task]
+    begins = t.polled == 0
+    if begins:
+        t.polled = min(state.operators[t.operator].poll, 1 + t.front_n + t.queue_n)
+    t.polled -= 1
+    return service_ns(state.polls[t.operator], state.visits[first].id) if begins else 0
+
+
 @inlined
 def begin(state: State, visit: int, task: int) -> None:
     """Begin the service of a tuple."""
@@ -241,6 +252,8 @@ def begin(state: State, visit: int, task: int) -> None:
     ns = e.service
     if ns == UNSURE:  # not drawn ahead, or so close to a rounding that only the exact law can say
         ns = service_ns(state.draws[t.operator], e.id)
+    if state.extended and state.operators[t.operator].poll > 0:
+        ns += poll_ns(state, visit, task)
     speed = state.hosts[t.host].speed
     if speed != 1.0:
         ns = max(1, np.int64(np.rint(ns / speed)))

@@ -95,7 +95,7 @@ def crash_task(state: State, task: int) -> None:
     t.died = state.clock.now
     serving, front, queue = t.serving_head, t.front_head, t.queue_head
     t.serving_head = t.serving_tail = t.front_head = t.front_tail = t.queue_head = t.queue_tail = NONE
-    t.front_n = t.queue_n = 0
+    t.front_n = t.queue_n = t.polled = 0
     _drop_chain(state, serving, task)
     _drop_chain(state, front, task)
     _drop_chain(state, queue, task)

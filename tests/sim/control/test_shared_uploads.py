@@ -5,14 +5,19 @@ Oracles: instants by hand, both planes, guarantees in random jobs, and mutants t
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 from typing import Any
 
 import pytest
 from scripts import unchecked
 from test_barriers import full_job, run, with_barriers
+from test_changelogs import job as with_commits
+from test_changelogs import with_changelogs
 from test_cluster_view import column
 from test_local_recovery import job as with_copies
+from test_micro_batches import job as in_batches
+from test_micro_batches import with_batches
 from test_planes import differences
 from test_recovery import check
 from test_unaligned import with_unaligned
@@ -76,6 +81,47 @@ def test_what_was_given_up_takes_no_share(plane: Any) -> None:
         assert stored == (-1 if group == 3 else taken + {0: 299, 1: 301, 2: 301}[group])
 
 
+def batches_of_two_tasks(uploads: str) -> dict[str, Any]:
+    """A query whose two tasks commit a state of 1 kB each at the end of a batch, at 1 MB/s."""
+    raw = in_batches()
+    raw["operators"]["count"]["parallelism"] = 2
+    raw["placement"]["tasks"]["count-1"] = "w-0"
+    raw["fault_tolerance"] |= {"uploads": uploads}
+    return raw
+
+
+def took_us(raw: dict[str, Any], plane: Any) -> list[list[int]]:
+    """How long each state of `count`, in the order of the key groups, took until it was stored [us], by instant."""
+    found = simulate(unchecked(raw), plane=plane).tables["checkpoints"]
+    rows = zip(found["taken_ns"], found["key_group"], found["operator"], found["stored_ns"], strict=True)
+    by_instant = dict[int, list[int]]()
+    for taken, _, operator, stored in sorted(map(tuple, rows)):
+        if stored > 0 and operator == [*raw["operators"]].index("count"):
+            by_instant.setdefault(taken, []).append(round((stored - taken) / 1e3))
+    return list(by_instant.values())
+
+
+@pytest.mark.parametrize("plane", PLANES)
+def test_tasks_of_a_batch_commit_their_states_at_once_and_the_batch_ends_as_early(plane: Any) -> None:
+    assert took_us(batches_of_two_tasks("shared"), plane) == [[2000, 2000]] * 19
+    assert took_us(batches_of_two_tasks("in-turn"), plane) == [[1000, 2000]] * 19
+    ends = [
+        simulate(unchecked(batches_of_two_tasks(one)), plane=plane).tables["deliveries"]["delivered_ns"].tolist()
+        for one in ("shared", "in-turn")
+    ]
+    assert ends[0] == ends[1]
+
+
+@pytest.mark.parametrize("plane", PLANES)
+def test_threads_send_to_their_changelogs_at_once_and_one_key_group_after_the_other(plane: Any) -> None:
+    # The first commit has the whole state: 10 MB of each of six key groups, at 100 MB/s; a thread has j and j + 3.
+    raw = with_commits(events={}, fault_tolerance={"uploads": "shared"})
+    found = [round(one / 1e5) for one in took_us(raw, plane)[0]]
+    assert found == [3, 3, 3, 6, 6, 6]
+    found = [round(one / 1e5) for one in took_us(with_commits(events={}), plane)[0]]
+    assert found == [1, 3, 5, 2, 4, 6]
+
+
 # -- random jobs
 
 
@@ -92,6 +138,26 @@ def test_guarantees_hold_whatever_crashes() -> None:
 def test_both_planes_give_equal_rows() -> None:
     for seed in range(10):
         made = unchecked(shared(Random(f"uploads {seed}")))
+        assert differences(*(simulate(made, plane=plane) for plane in PLANES)) == [], seed
+
+
+def of_engine(make: Any, draw: Random, **more: Any) -> dict[str, Any]:
+    raw = make(draw, **more)
+    raw["fault_tolerance"] |= {"uploads": "shared", "remote": draw.choice(["20 kB/s", "100 kB/s", "1 MB/s"])}
+    return raw  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("make", [with_batches, with_changelogs])
+def test_guarantees_hold_with_batches_and_commits(make: Any) -> None:
+    seeds = range(6)
+    held = [check(Random(f"uploads {seed}"), "exactly-once", partial(of_engine, make)) for seed in seeds]
+    assert sum(held) >= 3
+
+
+@pytest.mark.parametrize("make", [with_batches, with_changelogs])
+def test_both_planes_give_equal_rows_with_batches_and_commits(make: Any) -> None:
+    for seed in range(8):
+        made = unchecked(of_engine(make, Random(f"uploads {seed}")))
         assert differences(*(simulate(made, plane=plane) for plane in PLANES)) == [], seed
 
 
@@ -138,14 +204,19 @@ def test_key_groups_that_share_on_their_own_are_caught(monkeypatch: pytest.Monke
 
 def test_a_store_that_writes_in_turn_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FaultTolerance, "shares_uploads", property(lambda self: False))
-    with pytest.raises(AssertionError):
-        test_tasks_share_the_store_evenly_and_send_one_key_group_after_the_other(PlainPlane)
+    for caught in (
+        test_tasks_share_the_store_evenly_and_send_one_key_group_after_the_other,
+        test_tasks_of_a_batch_commit_their_states_at_once_and_the_batch_ends_as_early,
+        test_threads_send_to_their_changelogs_at_once_and_one_key_group_after_the_other,
+    ):
+        with pytest.raises(AssertionError):
+            caught(PlainPlane)
 
 
 # -- bad input
 
 
-def test_uploads_are_shared_beside_barriers_alone() -> None:
+def test_uploads_are_shared_where_all_send_at_once() -> None:
     raw = job()
     del raw["fault_tolerance"]["barriers"], raw["fault_tolerance"]["restores"]
     (fault,) = faults(unchecked(raw))

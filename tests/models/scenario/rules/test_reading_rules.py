@@ -9,8 +9,9 @@ from changed_keys import changed
 from flink_job import JOB
 
 from models.errors import InputError
-from models.scenario.reading import raw_of, scenario_from
+from models.scenario.reading import raw_of, scenario_from, scenario_with
 from models.scenario.rules import not_simulated, warnings
+from models.steady_state.load import expected_load
 
 FILES = {"file": "200 ms", "cost": {"distribution": "deterministic", "value": "10 ms"}, "order": "newest-first"}
 RAW: dict[str, Any] = changed(JOB, {"operators/in/reading": FILES})
@@ -76,11 +77,14 @@ def test_a_limit_is_a_number_from_one_on(offsets: object) -> None:
     assert fault.path == "fault_tolerance.micro_batches.max_offsets"
 
 
-@pytest.mark.parametrize("engine", ["spark", "kafka-streams", "storm"])
-def test_files_and_polls_are_refused_with_engines_that_have_none(engine: str) -> None:
+@pytest.mark.parametrize(
+    ("engine", "key"), [("spark", ""), ("kafka-streams", ".file"), ("storm", "")], ids=["spark", "kafka", "storm"]
+)
+def test_files_and_polls_are_refused_with_engines_that_have_none(engine: str, key: str) -> None:
     with pytest.raises(InputError) as caught:
         scenario_from(RAW | {"engine": engine})
-    (rule,) = (fault.rule for fault in caught.value.faults if fault.path == "operators.in.reading")
+    ((path, rule),) = ((one.path, one.rule) for one in caught.value.faults if "reading" in one.path)
+    assert path == f"operators.in.reading{key}"
     assert rule.startswith("is not of ")
 
 
@@ -121,8 +125,52 @@ def test_what_is_not_simulated_beside_them_is_said(changes: dict[str, object], h
 def test_what_goes_back_as_a_whole_may_fail(tolerance: dict[str, Any], fails: bool, refused: bool) -> None:
     raw = {key: value for key, value in RAW.items() if key != "engine"} | {"fault_tolerance": tolerance}
     made = scenario_from(raw | {"hosts": {"tm": {"count": 3}}, "events": {"kill": KILL} if fails else {}})
-    found = [fault for fault in not_simulated(made) if fault.path == "operators.in.reading"]
+    found = [fault for fault in not_simulated(made) if fault.path.startswith("operators.in.reading")]
     assert bool(found) == refused
+
+
+KAFKA: dict[str, Any] = {
+    **{key: value for key, value in JOB.items() if key not in ("hosts", "fault_tolerance")},
+    "engine": "kafka-streams",
+    "hosts": {"broker": {}, "app": {"count": 3, "cores": 4}},
+    "placement": {"operators": {"in": "broker", "out": "broker"}, "hosts": ["app"]},
+}
+POLL = {"distribution": "deterministic", "value": "10 ms"}
+
+
+def test_stream_threads_poll_as_many_records_as_the_engine_says() -> None:
+    made = scenario_from(changed(KAFKA, {"operators/in/reading": {"cost": POLL}}))
+    assert not_simulated(made) == []
+    assert {name: one.poll for name, one in made.polling.items()} == {"sum": 1000}
+    assert made.read_by_control == frozenset()  # a topic emits each record at once
+    assert raw_of(made)["operators"]["in"]["reading"] == {"cost": POLL}
+    assert scenario_from(raw_of(made)) == made
+    fewer = scenario_with(made, {"operators.in.reading.poll": 500})
+    assert fewer.polling["sum"].poll == 500
+    assert raw_of(fewer)["operators"]["in"]["reading"]["poll"] == 500
+    assert scenario_from(changed(KAFKA, {"operators/in/reading": {}})).polling["sum"].poll == 1000
+    failing = changed(KAFKA, {"operators/in/reading": {"cost": POLL}, "events/kill": KILL | {"host": "app-0"}})
+    assert not_simulated(scenario_from(failing)) == []
+
+
+def test_without_a_reading_nothing_polls() -> None:
+    made = scenario_from(KAFKA)
+    assert made.polling == {}
+    assert all(one.reading is None for one in made.operators.values())
+    assert "reading" not in raw_of(made)["operators"]["in"]
+
+
+def test_a_poll_that_takes_more_than_its_records_come_in_is_a_warning() -> None:
+    def said(poll: int, cost: str) -> list[str]:
+        law = {"distribution": "deterministic", "value": cost}
+        made = scenario_from(changed(KAFKA, {"operators/in/reading": {"poll": poll, "cost": law}}))
+        (own,) = expected_load(made).operators["sum"].utilisation[:1]
+        assert 0 < own < 1
+        return [one.text for one in warnings(made) if one.path == "operators.in.reading.cost"]
+
+    assert said(1000, "1 s") == []
+    (text,) = said(1, "1 s")
+    assert text.startswith("full polls take ")
 
 
 def test_steps_of_a_reconfiguration_do_not_wait_for_files() -> None:
