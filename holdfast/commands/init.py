@@ -13,12 +13,11 @@ import typer
 from holdfast import terminal
 from models import display
 from models.errors import InputError, InputFault, raise_if_any
-from models.scenario.engine import ENGINE_TABLES
 from models.scenario.reading import scenario_from
 from models.scenario.scenario import Scenario
 from models.units import UnitError, parse
 from scenarios.files.documents import refuse_suffix
-from scenarios.files.starter import FlinkJob, KafkaStreamsJob, StormTopology
+from scenarios.files.starter import FlinkJob, KafkaStreamsJob, SparkQuery, StormTopology
 from scenarios.files.write_once import refuse_unwritable, write_text
 from scenarios.runs.inputs import checked
 
@@ -27,7 +26,9 @@ _CHANGE, _CHANGE_BYTES = "50 MB", 50e6
 
 
 def init(
-    engine: Annotated[str, typer.Argument(metavar="ENGINE", help="Engine of the job: flink, kafka-streams or storm")],
+    engine: Annotated[
+        str, typer.Argument(metavar="ENGINE", help="Engine of the job: flink, spark, kafka-streams or storm")
+    ],
     out: Annotated[Path | None, typer.Option(help="File to write; without it ENGINE-job.toml")] = None,
     rate: Annotated[str | None, typer.Option(help="Records that come in, as in 20000 /s")] = None,
     state: Annotated[
@@ -37,43 +38,56 @@ def init(
         str | None, typer.Option(help="flink: what of it changes between two checkpoints, as in 50 MB")
     ] = None,
     taskmanagers: Annotated[str | None, typer.Option(help="flink: TaskManagers x slots of each, as in 6x4")] = None,
-    interval: Annotated[str | None, typer.Option(help="flink: time between two checkpoints, as in 60 s")] = None,
-    record: Annotated[str | None, typer.Option(help="kafka-streams: size of a record in it, as in 250 B")] = None,
+    interval: Annotated[
+        str | None, typer.Option(help="flink: time between two checkpoints; spark: between two triggers; as in 60 s")
+    ] = None,
+    record: Annotated[
+        str | None, typer.Option(help="kafka-streams, spark: size of a record in it, as in 250 B")
+    ] = None,
+    executors: Annotated[str | None, typer.Option(help="spark: executors x cores of each, as in 3x4")] = None,
     instances: Annotated[
         str | None, typer.Option(help="kafka-streams: instances x stream threads of each, as in 3x4")
     ] = None,
-    partitions: Annotated[int | None, typer.Option(help="kafka-streams: partitions of the input topic")] = None,
+    partitions: Annotated[
+        int | None,
+        typer.Option(help="kafka-streams: partitions of the input topic; spark: of the state; not asked, 200"),
+    ] = None,
     standbys: Annotated[int | None, typer.Option(help="kafka-streams: standby replicas; not asked, 0")] = None,
     supervisors: Annotated[
         str | None, typer.Option(help="storm: supervisors x bolt executors on each, as in 3x4")
     ] = None,
     timeout: Annotated[str | None, typer.Option(help="storm: message time-out, as in 30 s")] = None,
-    start: Annotated[str | None, typer.Option(help="storm: time until a worker has started, as in 10 s")] = None,
+    start: Annotated[
+        str | None, typer.Option(help="storm: time until a worker has started; spark: until a query has; as in 10 s")
+    ] = None,
     busy: Annotated[float, typer.Option(help="Share of the time that tasks are busy; not asked")] = 0.5,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file")] = False,
 ) -> None:
-    """Write a scenario to begin with: what happens when a TaskManager, an instance or a supervisor of my job dies?
+    """Write a scenario to begin with: what happens when a TaskManager, a driver, an instance or a supervisor dies?
 
     Questions are asked for what no option says, on a terminal; elsewhere the answers in brackets are taken.
     """
     of_flink = {"--change": change, "--taskmanagers": taskmanagers, "--interval": interval}
     of_kafka = {"--record": record, "--instances": instances, "--partitions": partitions, "--standbys": standbys}
     of_storm = {"--supervisors": supervisors, "--timeout": timeout, "--start": start}
-    options: dict[str, Mapping[str, object]] = {"flink": of_flink, "kafka-streams": of_kafka, "storm": of_storm}
+    of_spark = {"--executors": executors, "--record": record, "--partitions": partitions, "--interval": interval}
+    of_spark["--start"] = start
+    options: dict[str, Mapping[str, object]] = {
+        "flink": of_flink,
+        "spark": of_spark,
+        "kafka-streams": of_kafka,
+        "storm": of_storm,
+    }
     if engine not in options:
-        simulated = engine in ENGINE_TABLES
-        hint = (
-            f"holdfast library {engine}-recovery prints a scenario to begin with"
-            if simulated
-            else "holdfast init flink"
-        )
-        raise InputError.at("ENGINE", engine, "has no questions yet: flink, kafka-streams and storm have", hint)
-    foreign = [one for name, own in options.items() if name != engine for one in own.items()]
+        *others, last = options
+        raise InputError.at("ENGINE", engine, f"must be {', '.join(others)} or {last}", "holdfast init flink")
+    every = {key: value for own in options.values() for key, value in own.items()}
+    foreign = [(key, value) for key, value in every.items() if key not in options[engine]]
     raise_if_any([InputFault(key, value, f"is not of {engine}") for key, value in foreign if value is not None])
     out = Path(f"{engine}-job.toml") if out is None else out
     refuse_suffix(out, (".toml",))
     refuse_unwritable(out, force=force, option="--out")
-    job: FlinkJob | KafkaStreamsJob | StormTopology
+    job: FlinkJob | SparkQuery | KafkaStreamsJob | StormTopology
     if engine == "flink":
         rate, state = (
             _answer(rate, "Records that come in", "20000 /s"),
@@ -86,6 +100,17 @@ def init(
             _answer(change, "What of it changes between two checkpoints", _usual_change(state)),
             _answer(taskmanagers, "TaskManagers x slots of each", "6x4"),
             _answer(interval, "Time between two checkpoints", "60 s"),
+        )
+    elif engine == "spark":
+        job = _spark_query(
+            _answer(rate, "Records that come in", "20000 /s"),
+            busy,
+            _answer(state, "State of the query", "10 GB"),
+            _answer(record, "Size of a record in it", "250 B"),
+            _answer(executors, "Executors x cores of each", "3x4"),
+            200 if partitions is None else partitions,
+            _answer(interval, "Time between two triggers", "5 s"),
+            _answer(start, "Time until a new driver has started the query", "10 s"),
         )
     elif engine == "storm":
         job = _storm_topology(
@@ -198,6 +223,28 @@ def _flink_job(rate: str, busy: float, state: str, change: str, taskmanagers: st
         read.faults.append(InputFault("--change", change, f"must be no more than the state, {state}"))
     raise_if_any(read.faults)
     return job
+
+
+def _spark_query(
+    rate: str, busy: float, state: str, record: str, executors: str, partitions: int, interval: str, start: str
+) -> SparkQuery:
+    """Return the query; raises InputError with all faults at once."""
+    read = _Answers()
+    read.share("--busy", busy)
+    hosts, cores = read.pair("--executors", executors, "3x4", "cores")
+    query = SparkQuery(
+        rate_per_s=read.quantity("--rate", rate, "1/s"),
+        busy=busy,
+        state_bytes=read.quantity("--state", state, "B"),
+        record_bytes=read.quantity("--record", record, "B"),
+        executors=hosts,
+        cores=cores,
+        partitions=read.count("--partitions", str(partitions), 1, _MOST_TASKS),
+        interval_s=read.quantity("--interval", interval, "s"),
+        start_s=read.quantity("--start", start, "s"),
+    )
+    raise_if_any(read.faults)
+    return query
 
 
 def _kafka_streams_job(

@@ -134,7 +134,8 @@ def _engine_lines(problem: SizingProblem) -> Iterator[str]:
     yield f"Recoveries follow the rules of {engine.title}:"
     for status in Status:
         names = [one.name.lower() for one in found.behaviours if one.status == status]
-        yield f"  {status.value}: {', '.join(names)}"
+        if names:
+            yield f"  {status.value}: {', '.join(names)}"
 
 
 def _causes(problem: SizingProblem, at: PlanFigures) -> str:

@@ -106,10 +106,12 @@ BEHAVIOURS = (
     ),
     Behaviour(
         "Protocol streams",
-        Status.ABSENT,
-        "KIP-1071, early access in 4.1: the broker assigns tasks, members are not waited for, and there are no "
-        "warm-ups. Its session and heartbeat are the group's (streams.session.timeout.ms 45 s, "
-        "streams.heartbeat.interval.ms 5 s): `detector` can say so.",
+        Status.SIMPLIFIED,
+        "KIP-1071, general since 4.2, and chosen by group.protocol: classic is the default of all versions. The broker "
+        "assigns tasks, and each member takes its own with its next heartbeat; nobody waits for the slowest. A failure "
+        "is the same with the times of the group: `detector.heartbeat` and `recovery.allocate` up to 5 s "
+        "(streams.heartbeat.interval.ms), but for one time drawn for all members. An instance that joins gets its "
+        "tasks without warm-ups there, which is absent.",
     ),
     Behaviour(
         "Static members",
@@ -123,8 +125,7 @@ BEHAVIOURS = (
         Status.SIMPLIFIED,
         "An instance that closes (`host-restart`) has committed and closed its stores, at no cost; the record in work "
         "is done again. It leaves the group only if it says so (`leaves`: CloseOptions.leaveGroup, else "
-        "internal.leave.group.on.close is false); else its session has to end. No thread is stuck "
-        "(max.poll.interval.ms).",
+        "internal.leave.group.on.close is false); else its session has to end.",
     ),
     Behaviour(
         "Assignment",
@@ -197,8 +198,17 @@ BEHAVIOURS = (
     Behaviour(
         "Windows",
         Status.SIMPLIFIED,
-        "A window emits at its end, by watermarks. Kafka Streams emits at each change unless told otherwise, and its "
-        "changelogs keep windows for a day more than they are retained.",
+        "A window emits once, at its end, by watermarks of the topics, as with suppress or EmitStrategy.onWindowClose. "
+        "Kafka Streams emits at each change unless told so; its time is that of the records of a task (stream time), "
+        "which stands where none come; there is no grace. Its changelogs keep windows for a day more than they are "
+        "retained. Punctuators are a `timer`.",
+        ("operators.*.window", "operators.*.timer"),
+    ),
+    Behaviour(
+        "Threads that fail",
+        Status.ABSENT,
+        "No thread is stuck until the group removes it (max.poll.interval.ms), and none dies alone "
+        "(StreamsUncaughtExceptionHandler): instances fail as a whole.",
     ),
     Behaviour(
         "Rescaling",

@@ -121,7 +121,13 @@ BEHAVIOURS = (
         "All states are loaded inside it, after planning, and `cold` is added to its planning.",
         ("fault_tolerance.micro_batches.cold",),
     ),
-    Behaviour("Watermarks", Status.ABSENT, "No windows of event time, and no batches without data after a watermark."),
+    Behaviour(
+        "Watermarks",
+        Status.ABSENT,
+        "Windows of event time, joins in windows and timers are refused. In Spark a watermark moves at the end of a "
+        "batch, and what it ends comes out with the next one, for which there need be no data. A state that keeps the "
+        "last time (model `window`) is there.",
+    ),
     Behaviour("Other modes", Status.ABSENT, "No real-time or continuous mode, and no asynchronous progress tracking."),
     Behaviour("Rescaling", Status.ABSENT, "The number of state partitions is that of the checkpoint."),
     Behaviour("Partitions", Status.SIMPLIFIED, "Keys are spread evenly, and not by Spark's hash."),

@@ -160,9 +160,17 @@ BEHAVIOURS = (
     ),
     Behaviour(
         "Queues and backpressure",
+        Status.SIMPLIFIED,
+        "Queues have no bound unless `operators.X.buffer` says so, which is topology.executor.receive.buffer.size, "
+        "32,768 in Storm: upstream waits where one is full, up to the spouts. That is for topologies without an acker; "
+        "beside one `fault_tolerance.acker.pending` alone bounds what waits.",
+        ("operators.*.buffer",),
+    ),
+    Behaviour(
+        "Hung workers",
         Status.ABSENT,
-        "Queues have no bound. Those of Storm hold topology.executor.receive.buffer.size tuples, 32,768, and upstream "
-        "waits where one is full.",
+        "A worker lives or is dead: there is no silence of one that lives (supervisor.worker.timeout.secs), no grace "
+        "after an assignment (nimbus.task.launch.secs), and a supervisor is its host (nimbus.supervisor.timeout.secs).",
     ),
     Behaviour("Batching", Status.ABSENT, "Each tuple is sent alone (topology.transfer.batch.size)."),
     Behaviour("Windowed bolts", Status.SIMPLIFIED, "Outputs of windows and joins have no root: none comes again."),

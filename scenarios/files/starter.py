@@ -1,4 +1,4 @@
-"""Scenario files to begin with, from a few facts about a job of Flink, Kafka Streams or Storm."""
+"""Scenario files to begin with, from a few facts about a job of Flink, Spark, Kafka Streams or Storm."""
 
 from __future__ import annotations
 
@@ -44,6 +44,35 @@ class FlinkJob:
     def text(self) -> str:
         """Return the text of a scenario in which a TaskManager of the job dies, with comments for whoever goes on."""
         return _flink_text(self)
+
+
+@dataclass(frozen=True)
+class SparkQuery:
+    """What is known of a query.
+
+    Rate [1/s], share of the time that cores are busy, state [B] and size of a record in it [B], executors and cores of
+    each, state partitions, time between two triggers and until a new driver has started the query [s].
+    """
+
+    rate_per_s: float
+    busy: float
+    state_bytes: float
+    record_bytes: float
+    executors: int
+    cores: int
+    partitions: int
+    interval_s: float
+    start_s: float
+
+    @property
+    def scale(self) -> int:
+        """Return for how many records one simulated record stands: 1, 2 or 5 times a power of ten."""
+        return _scale(self.rate_per_s)
+
+    @property
+    def text(self) -> str:
+        """Return the text of a scenario in which the driver dies, with comments for whoever goes on."""
+        return _spark_text(self)
 
 
 @dataclass(frozen=True)
@@ -175,6 +204,40 @@ kind = "host-failure"
 host = "taskmanager-0"
 at = "{_MINUTES // 2} min"
 delay = {{ distribution = "uniform", low = "0 s", high = "{units.show(job.interval_s, "s")}" }}
+"""
+
+
+def _spark_text(job: SparkQuery) -> str:
+    tasks, scale = min(job.executors * job.cores, job.partitions), job.scale
+    service_s = job.busy * tasks / job.rate_per_s * scale
+    start = f'{{ distribution = "deterministic", value = "{units.show(job.start_s, "s")}" }}'
+    return f"""\
+# What happens when the driver of this query dies? Written by `holdfast init spark`.
+# `holdfast show FILE --defaults` says what `engine = "spark"` brings, and where each value is from.
+{_stands(scale)}format = 1
+engine = "spark"
+duration = "{_MINUTES} min"
+replications = 4 # at other phases of the batches
+workload.events = {{ rate = "{units.show(job.rate_per_s / scale, "1/s")}", \
+keys = {{ distribution = "uniform", count = 100000 }} }}
+hosts.executor = {{ count = {job.executors}, cores = {job.cores} }} # spark.executor.cores
+recovery.restart = {start} # process, session, query: measure them
+fault_tolerance.interval = "{units.show(job.interval_s, "s")}" # of the trigger; micro_batches.cold: of the first batch
+fault_tolerance.remote = "500 MB/s" # rate at which all executors together load and commit states
+events.kill = {{ kind = "driver-failure", at = "{_MINUTES // 2} min", \
+delay = {{ distribution = "uniform", low = "0 s", high = "{units.show(job.interval_s, "s")}" }} }}
+# Or of an executor alone: kind = "host-failure", host = "executor-{job.executors - 1}"
+operators.events = {{ kind = "source" }}
+operators.sink = {{ kind = "sink", inputs = {{ state = "shuffle" }} }}
+
+[operators.state]
+kind = "aggregate"
+inputs = {{ events = "key" }}
+parallelism = {tasks} # tasks at a time: cores
+key_groups = {job.partitions} # state partitions: spark.sql.shuffle.partitions of the first start
+service = {_service(service_s, scale)} # cores are busy for {job.busy:.0%} of the time
+state = {{ model = "fixed", bytes = "{_shown(job.state_bytes / job.partitions, "B")}", \
+change = "{_shown(job.record_bytes * scale, "B")}" }} # of a partition, and by a record
 """
 
 

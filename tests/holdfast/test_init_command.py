@@ -10,6 +10,7 @@ import typer
 
 from holdfast import cli
 from models.engines.flink import default_max_parallelism
+from models.scenario.reading import scenario_with
 from models.scenario.scenario import Scenario
 from models.steady_state.load import expected_load
 from scenarios.files.scenario import read_scenario
@@ -124,6 +125,36 @@ def test_the_file_says_the_application(tmp_path: Path) -> None:
     assert load.operators["state"].utilisation.mean() == pytest.approx(0.25, rel=1e-3)
 
 
+def test_the_file_says_the_query(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, given = tmp_path / "job.toml", ("--rate", "1000 /s", "--state", "1.2 GB", "--record", "100 B", "--executors")
+    options = (*given, "2x3", "--partitions", "12", "--interval", "2 s", "--start", "4 s", "--busy", "0.25")
+    assert code("spark", "--out", str(path), *options) == 0
+    assert "Go on with: holdfast run" in " ".join(capsys.readouterr().out.split())
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 25
+    made = read_scenario(path).scenario
+    state = made.operators["state"]
+    assert made.engine is not None
+    assert made.engine.name == "spark"
+    assert (made.hosts["executor"].count, made.hosts["executor"].cores) == (2, 3)
+    assert (state.parallelism, state.key_groups) == (6, 12)
+    assert made.fault_tolerance.interval_s == 2
+    assert made.recovery.restart is not None
+    assert made.recovery.restart.mean_s == 4
+    assert [event.kind for event in made.events.values()] == ["driver-failure"]
+    assert state.state is not None
+    assert state.state.model == "fixed"
+    assert (state.state.group_bytes, state.state.change_bytes) == (1e8, 200.0)  # a record stands for two
+    load = expected_load(made)
+    assert load.operators["state"].flow.rate_in.mean_per_s * 2 == 1000
+    assert load.operators["state"].utilisation.mean() == pytest.approx(0.25, rel=1e-3)
+    # Fewer state partitions than cores: so many tasks have work. The event of its comment can take the other's place.
+    assert code("spark", "--out", str(path), "--force", "--partitions", "4") == 0
+    made = read_scenario(path).scenario
+    assert made.operators["state"].parallelism == 4
+    kill = {"kind": "host-failure", "host": "executor-2", "at": "10 min"}
+    assert scenario_with(made, {"events.kill": kill}).events["kill"].kind == "host-failure"
+
+
 def test_the_file_says_the_topology(tmp_path: Path) -> None:
     path, given = tmp_path / "job.toml", ("--rate", "1000 /s", "--supervisors", "3x2", "--timeout", "10 s", "--start")
     assert code("storm", "--out", str(path), *given, "4 s", "--state", "6 MB", "--busy", "0.25") == 0
@@ -173,14 +204,16 @@ def test_a_file_that_cannot_be_run_is_written_and_says_so(
 
 
 REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
-    "another engine": (
-        ("spark",),
-        "ENGINE = spark: has no questions yet: flink, kafka-streams and storm have (holdfast library spark-recovery",
-    ),
     "an unknown engine": (
         ("flunk",),
-        "ENGINE = flunk: has no questions yet: flink, kafka-streams and storm have (holdfast init flink)",
+        "ENGINE = flunk: must be flink, spark, kafka-streams or storm (holdfast init flink)",
     ),
+    "an option that Spark has not": (("spark", "--taskmanagers", "6x4"), "--taskmanagers = 6x4: is not of spark"),
+    "an option of Spark": (("flink", "--executors", "6x4"), "--executors = 6x4: is not of flink"),
+    "no core": (("spark", "--executors", "3x0"), "--executors = 3x0: must be two whole numbers with an x between"),
+    "no state partition": (("spark", "--partitions", "0"), "--partitions = 0: must be a whole number from 1 to"),
+    "a query without a state": (("spark", "--state", "0 B"), "--state = 0 B: must be more than zero"),
+    "a driver that starts at once": (("spark", "--start", "0 s"), "--start = 0 s: must be more than zero"),
     "more change than state": (
         ("flink", "--state", "1 GB", "--change", "2 GB"),
         "--change = 2 GB: must be no more than the state, 1 GB",

@@ -37,7 +37,10 @@ MOST_UNITS = 4096
 OpenShare = Annotated[float, Field(gt=0, lt=1, strict=True)]
 Rate = Annotated[float, Field(gt=0, le=1e6, strict=True)]
 UnitShare = Annotated[float, Field(ge=0, le=1e12, strict=True)]
-_ENGINES = ("flink", "kafka-streams")  # whose recoveries are known in closed form
+_ENGINES = ("flink", "kafka-streams", "spark")  # whose recoveries are known in closed form
+_NOT_SIZED = {
+    "storm": "lost tuples come again one to two message time-outs later, and no interval changes that",
+}
 _OF_ENGINE = {
     "hosts.*.slots": "hosts.slots",
     "detector.heartbeat": "detector.heartbeat",
@@ -183,7 +186,8 @@ class SizedRecovery(Description):
     """Time after which a start has failed that got a slot of the dead host, which still counted."""
     restart_s: Seconds = Field(default=0.0, alias="restart")
     """Mean time from the start of the job until its tasks are deployed, without the restore of their state; with Kafka
-    Streams from when members hear of a rebalance until they have their tasks."""
+    Streams from when members hear of a rebalance until they have their tasks; with Spark until the driver has started
+    process, session and query, and what its first batch takes longer than others."""
 
 
 class Units(Description):
@@ -371,22 +375,22 @@ def _engine_faults(description: Sizing) -> Iterator[InputFault]:
     engine, points = description.engine, description.checkpoints
     assert engine is not None
     if engine.name not in _ENGINES:
-        yield InputFault("engine.name", engine.name, f"must be one of {', '.join(_ENGINES)}: others are not sized yet")
+        rule = f"must be one of {', '.join(_ENGINES)}: {_NOT_SIZED[engine.name]}"
+        hint = f"holdfast init {engine.name} writes a scenario, which holdfast run simulates"
+        yield InputFault("engine.name", engine.name, rule, hint)
         return
-    by_groups = engine.name == "kafka-streams"
     if description.levels != (1,):
         rule = f"must be 1: {engine.title} has no copies of tasks"
         yield InputFault("copies.levels", description.copies.levels, rule)
     if description.units is not None:
-        instead = "spreads tasks evenly over the instances" if by_groups else "restarts all tasks together"
-        yield InputFault("units", NO_VALUE, f"must not be given: {engine.title} {instead}")
+        yield InputFault("units", NO_VALUE, f"must not be given: {engine.title} {_INSTEAD_OF_UNITS[engine.name]}")
     for path, value in (("checkpoints.detection", points.detection_s), ("checkpoints.restart", points.restart_s)):
         if value:
             hint = "recovery.restart is the time until tasks are deployed" if path.endswith("restart") else ""
             rule = "must not be given: the engine's rules say when work goes on"
             yield InputFault(path, units.show(value, "s"), rule, hint)
-    if by_groups:
-        yield from _of_flink(description)
+    if engine.name != "flink":
+        yield from _of_flink(description, engine.name)
         yield from _state_faults(description)
         yield from _detector_faults(description)
         return
@@ -402,24 +406,42 @@ def _engine_faults(description: Sizing) -> Iterator[InputFault]:
     yield from _restart_faults(description)
 
 
-def _of_flink(description: Sizing) -> Iterator[InputFault]:
-    """Yield what Flink has, and Kafka Streams has not: slots, restart strategies, other signs of a failure."""
+_INSTEAD_OF_UNITS = {
+    "flink": "restarts all tasks together",
+    "kafka-streams": "spreads tasks evenly over the instances",
+    "spark": "repeats a batch as a whole",
+}
+
+
+def _of_flink(description: Sizing, engine: str) -> Iterator[InputFault]:
+    """Yield what Flink has, and another engine has not: slots, restart strategies, other signs of a failure."""
     detector, recovery = description.detector, description.recovery
     connection = None if detector is None or detector.connection_s is None else units.show(detector.connection_s, "s")
     attempt = None if recovery is None or recovery.attempt_s is None else units.show(recovery.attempt_s, "s")
     strategy = None if recovery is None or recovery.strategy is None else recovery.strategy.kind
-    slots = "is of Flink: an instance of Kafka Streams has threads"
-    session = "is of Flink: a group removes a member after session.timeout.ms, and not before"
-    starts = "is of Flink: nothing in Kafka Streams starts an instance again"
+    calls = None if detector is None else detector.failed_calls
+    silent = description.failures.silent or None
+    if engine == "spark":
+        slots, option = "is of Flink: an executor of Spark has cores", "spark.executor.cores"
+        noticed = "is of Flink: Spark removes an executor whose connection closes, or after spark.network.timeout"
+        starts = "is of Flink: nothing in Spark starts a query again, but who supervises its driver"
+        silent = connection = None
+    else:
+        slots, option = "is of Flink: an instance of Kafka Streams has threads", "num.stream.threads"
+        noticed = "is of Flink: a group removes a member after session.timeout.ms, and not before"
+        starts = "is of Flink: nothing in Kafka Streams starts an instance again"
     given = (
         ("work.parallelism", description.work.parallelism, slots, "write hosts.cores, with rate and service"),
-        ("hosts.slots", description.hosts.slots, slots, "write hosts.cores (num.stream.threads)"),
-        ("failures.silent", description.failures.silent or None, session, "remove it"),
-        ("detector.failed_calls", None if detector is None else detector.failed_calls, session, "remove it"),
-        ("detector.connection", connection, session, "remove it"),
+        ("hosts.slots", description.hosts.slots, slots, f"write hosts.cores ({option})"),
+        ("failures.silent", silent, noticed, "remove it"),
+        ("detector.failed_calls", calls, noticed, "remove it"),
+        ("detector.connection", connection, noticed, "remove it"),
         ("recovery.strategy", strategy, starts, "remove it"),
         ("recovery.attempt", attempt, starts, "remove it"),
     )
+    if engine == "spark" and (recovery is None or not recovery.restart_s):
+        rule = "is missing: nothing in Spark says how long process, session and query take to start"
+        yield InputFault("recovery.restart", NO_VALUE, rule, 'as in restart = "8 s"')
     for path, value, rule, hint in given:
         if value is not None:
             yield InputFault(path, value, rule, hint)
@@ -445,9 +467,10 @@ def _state_faults(description: Sizing) -> Iterator[InputFault]:
         yield InputFault("state.size", NO_VALUE, "is missing: remote is the rate of all hosts together")
     if description.checkpoints.complete_s is None:
         rule = "is missing: a checkpoint with that state is not complete at once"
-        hint = "Flink says so as its end to end duration"
-        if description.engine is not None and description.engine.name == "kafka-streams":
-            hint = "the time of a commit: commit-latency-avg of Kafka Streams"
+        hint = {
+            "kafka-streams": "the time of a commit: commit-latency-avg of Kafka Streams",
+            "spark": "the time of a batch: triggerExecution in durationMs of its progress",
+        }.get("" if description.engine is None else description.engine.name, "Flink says so as its end to end duration")
         yield InputFault("checkpoints.complete", NO_VALUE, rule, hint)
     if state.standbys and description.engine is not None and description.engine.name != "kafka-streams":
         rule = f"is of Kafka Streams: {description.engine.title} has no copies of states"

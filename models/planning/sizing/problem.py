@@ -29,11 +29,17 @@ from models import display, units
 from models.checked_arrays import FloatArray
 from models.planning.sizing.description import Sizing
 from models.planning.sizing.group_rebalances import GroupRebalances
+from models.planning.sizing.query_restarts import QueryRestarts
 from models.planning.sizing.restarts import EngineRestarts
 from models.planning.solution import Solution
 from models.reliability.times import downtime_s
 
 _HOUR_S = 3600
+_RESTARTS: dict[str, type[EngineRestarts] | type[GroupRebalances] | type[QueryRestarts]] = {
+    "flink": EngineRestarts,
+    "kafka-streams": GroupRebalances,
+    "spark": QueryRestarts,
+}
 _FITS = 1 + 1e-12  # tolerance for loads that fill all hosts: rounding
 
 
@@ -79,12 +85,12 @@ class SizingProblem:
         return downtime_s(self.allowed)
 
     @cached_property
-    def restarts(self) -> EngineRestarts | GroupRebalances | None:
+    def restarts(self) -> EngineRestarts | GroupRebalances | QueryRestarts | None:
         """Return what decides D by the rules of an engine; None without one."""
         engine = self.description.engine
         if engine is None:
             return None
-        return (GroupRebalances if engine.name == "kafka-streams" else EngineRestarts)(self.description)
+        return _RESTARTS[engine.name](self.description)
 
     def rolled_back(self, hosts: int) -> float:
         """Return k, the share of the work that stands after a failure that leaves so many hosts, and is repeated."""

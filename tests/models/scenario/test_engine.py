@@ -387,6 +387,38 @@ def test_every_key_of_batches_and_drivers_has_a_behaviour() -> None:
     assert {one.status for one in spark.BEHAVIOURS} == {*Status}
 
 
+EVENT_TIME: dict[str, tuple[dict[str, Any], bool]] = {
+    "a window": ({"sum": {"state": None, "window": {"length": "10 s"}}}, False),
+    "a timer": (
+        {
+            "tick": {
+                "kind": "map",
+                "inputs": {"sum": "shuffle"},
+                "timer": {"every": "1 s"},
+                "service": JOB["operators"]["sum"]["service"],
+            },
+            "out": {"inputs": {"tick": "shuffle"}},
+        },
+        False,
+    ),
+    "a state of the last time": ({"sum": {"state": {"model": "window", "bytes": "10 B", "length": "1 min"}}}, True),
+}
+
+
+@pytest.mark.parametrize("what", EVENT_TIME)
+def test_event_time_is_there_as_the_tables_say(what: str) -> None:
+    changes, in_batches = EVENT_TIME[what]
+    operators = {name: JOB["operators"].get(name, {}) | one for name, one in changes.items()}
+    operators = {
+        name: {key: value for key, value in one.items() if value is not None} for name, one in operators.items()
+    }
+    made = scenario_from(QUERY | {"operators": JOB["operators"] | operators})
+    found = [fault.path.rpartition(".")[2] for fault in not_simulated(made)]
+    assert found == ([] if in_batches else [what.split()[1]])
+    made = scenario_from(APPLICATION | {"operators": JOB["operators"] | operators})
+    assert not_simulated(made) == []
+
+
 REFUSED_BY_SPARK: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown version": ({"engine": {"name": "spark", "version": "2.4"}}, "engine.version = 2.4: must be 3.5, 4.0"),
     "a version of Flink": ({"engine": {"name": "spark", "version": "1.20"}}, "must be 3.5, 4.0, 4.1, 4.2 or 4.3"),

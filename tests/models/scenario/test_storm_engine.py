@@ -51,6 +51,13 @@ def test_storm_brings_its_values_where_the_file_says_nothing() -> None:
     assert not_simulated(made) == []
 
 
+def test_receive_queues_have_a_bound_without_an_acker_as_the_table_says() -> None:
+    bounded = {"operators": STATELESS | {"sum": STATELESS["sum"] | {"buffer": 32768}}}
+    assert not_simulated(scenario_from(TOPOLOGY | bounded | {"fault_tolerance": {"method": "none"}})) == []
+    (fault,) = not_simulated(scenario_from(TOPOLOGY | bounded))
+    assert (fault.path, fault.hint) == ("operators.sum.buffer", "without an acker it is")
+
+
 def test_checkpoints_of_storm_come_with_a_stateful_bolt() -> None:
     made = scenario_from(TOPOLOGY | {"operators": STATELESS})
     assert made.waves.interval_s is None

@@ -166,7 +166,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a time-out before a heartbeat": ({"detector": {"timeout": "5 s"}}, "detector.timeout = 5 s: must be at least"),
     "restarts that run out": ({"recovery": {"strategy": {"kind": "fixed-delay"}}}, "recovery.strategy.attempts = 1"),
-    "an engine that is not simulated": ({"engine": "storm"}, "engine.name = storm: must be one of flink"),
+    "an engine that is not simulated": (
+        {"engine": "storm"},
+        "engine.name = storm: must be one of flink, kafka-streams, spark: lost tuples come again one to two message",
+    ),
     "a version that is none": ({"engine": {"name": "flink", "version": "3.0"}}, "engine.version"),
     "slots without an engine": ({"engine": None}, "needs an engine"),
 }
