@@ -26,6 +26,7 @@ def defaults(version: str) -> Iterator[EngineDefault]:
     yield EngineDefault("hosts.*.cpu", "shared", "spark.task.cpus: 1", configuration)
     yield EngineDefault("detector.heartbeat", "10 s", "spark.executor.heartbeatInterval", configuration)
     yield EngineDefault("detector.timeout", "2 min", "spark.network.timeout", configuration)
+    yield EngineDefault("detector.check", "1 min", "spark.network.timeoutInterval", configuration)
     disconnected = "an executor whose connection closes is removed at once"
     yield EngineDefault("detector.connection", "0 s", disconnected, "CoarseGrainedSchedulerBackend")
     yield EngineDefault("fault_tolerance.method", "micro-batch", "a query runs batch by batch", "MicroBatchExecution")
@@ -91,9 +92,10 @@ BEHAVIOURS = (
     Behaviour(
         "Detection of executors",
         Status.SIMPLIFIED,
-        "Broken connections at once, else the time-out, which is checked all the time and not each minute. "
-        "spark.task.maxFailures is absent.",
-        ("detector.heartbeat", "detector.timeout", "detector.connection", "detector.returns"),
+        "Broken connections at once, else the time-out, which is looked at each minute: a silent executor is removed "
+        "110 to 180 s after its death. Looks are at multiples of a minute, whenever the driver "
+        "was started. spark.task.maxFailures is absent.",
+        ("detector.heartbeat", "detector.timeout", "detector.check", "detector.connection", "detector.returns"),
     ),
     Behaviour(
         "Loss of an executor",

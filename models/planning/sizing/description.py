@@ -45,6 +45,7 @@ _OF_ENGINE = {
     "hosts.*.slots": "hosts.slots",
     "detector.heartbeat": "detector.heartbeat",
     "detector.timeout": "detector.timeout",
+    "detector.check": "detector.check",
     "detector.failed_calls": "detector.failed_calls",
     "detector.connection": "detector.connection",
     "recovery.strategy": "recovery.strategy",
@@ -171,6 +172,8 @@ class SizedDetector(Description):
     """Time between two heartbeats."""
     timeout_s: PositiveSeconds | None = Field(default=None, alias="timeout")
     """Silence after which a host counts as dead."""
+    check_s: PositiveSeconds | None = Field(default=None, alias="check")
+    """Time between two looks at who is silent, with Spark; others notice a time-out at once."""
     failed_calls: Annotated[int, Field(strict=True, ge=0, le=10**9)] | None = None
     """Heartbeats in a row that are refused, after which a host counts as dead; with 0 only silence counts."""
     connection_s: Seconds | None = Field(default=None, alias="connection")
@@ -402,6 +405,9 @@ def _engine_faults(description: Sizing) -> Iterator[InputFault]:
         yield InputFault("work.parallelism", description.work.parallelism, rule)
     elif description.work.parallelism > most:
         yield InputFault("work.parallelism", description.work.parallelism, f"must be at most the slots of all, {most}")
+    if description.detector is not None and description.detector.check_s is not None:
+        shown = units.show(description.detector.check_s, "s")
+        yield InputFault("detector.check", shown, "is of Spark: heartbeat.timeout is noticed at once", "remove it")
     yield from _state_faults(description)
     yield from _restart_faults(description)
 
@@ -420,12 +426,13 @@ def _of_flink(description: Sizing, engine: str) -> Iterator[InputFault]:
     attempt = None if recovery is None or recovery.attempt_s is None else units.show(recovery.attempt_s, "s")
     strategy = None if recovery is None or recovery.strategy is None else recovery.strategy.kind
     calls = None if detector is None else detector.failed_calls
+    check = None if detector is None or detector.check_s is None else units.show(detector.check_s, "s")
     silent = description.failures.silent or None
     if engine == "spark":
         slots, option = "is of Flink: an executor of Spark has cores", "spark.executor.cores"
         noticed = "is of Flink: Spark removes an executor whose connection closes, or after spark.network.timeout"
         starts = "is of Flink: nothing in Spark starts a query again, but who supervises its driver"
-        silent = connection = None
+        silent = connection = check = None
     else:
         slots, option = "is of Flink: an instance of Kafka Streams has threads", "num.stream.threads"
         noticed = "is of Flink: a group removes a member after session.timeout.ms, and not before"
@@ -436,6 +443,7 @@ def _of_flink(description: Sizing, engine: str) -> Iterator[InputFault]:
         ("failures.silent", silent, noticed, "remove it"),
         ("detector.failed_calls", calls, noticed, "remove it"),
         ("detector.connection", connection, noticed, "remove it"),
+        ("detector.check", check, "is of Spark: a session that has ended is noticed at once", "remove it"),
         ("recovery.strategy", strategy, starts, "remove it"),
         ("recovery.attempt", attempt, starts, "remove it"),
     )

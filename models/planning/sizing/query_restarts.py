@@ -23,8 +23,8 @@ BEHAVIOURS = (
     Behaviour(
         "Detection",
         Status.SIMPLIFIED,
-        "A connection that breaks at once, or spark.network.timeout, checked all the time. Who supervises the driver "
-        "notices its end as early.",
+        "A connection that breaks at once, or spark.network.timeout at the next of the looks of each minute. Who "
+        "supervises the driver notices its end as early.",
     ),
     Behaviour(
         "Driver",
@@ -75,7 +75,8 @@ class QueryRestarts:
         assert detector.timeout_s is not None
         if not self.description.failures.silent and detector.connection_s is not None:
             return detector.connection_s, detector.connection_s
-        return detector.timeout_s - detector.heartbeat_s / 2, detector.timeout_s
+        check_s = detector.check_s or 0.0
+        return detector.timeout_s - detector.heartbeat_s / 2 + check_s / 2, detector.timeout_s + check_s
 
     @property
     def _restart_s(self) -> float:

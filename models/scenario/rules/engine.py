@@ -81,8 +81,8 @@ def _without_storm(scenario: Scenario, short: str) -> Iterator[InputFault]:
         if table != default:
             yield InputFault(key, NO_VALUE, f"is of Storm, not of {short}", f"remove the table {key}")
     check_s = scenario.detector.check_s
-    if check_s is not None:
-        rule = f"is of Storm, not of {short}: a time-out of its heartbeats is noticed at once"
+    if check_s is not None and short != "Spark":
+        rule = f"is of Spark and Storm, not of {short}: a time-out of its heartbeats is noticed at once"
         yield InputFault("detector.check", units.show(check_s, "s"), rule, "remove it")
 
 

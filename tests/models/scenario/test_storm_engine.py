@@ -256,10 +256,14 @@ def test_workers_can_be_had_without_the_engine() -> None:
 
 
 @pytest.mark.parametrize("engine", ["flink", "spark", "kafka-streams"])
-def test_other_engines_have_no_worker_that_dies_alone_and_nobody_who_looks(engine: str) -> None:
+def test_other_engines_have_no_worker_that_dies_alone_and_but_for_spark_nobody_who_looks(engine: str) -> None:
     raw = {"flink": JOB, "spark": QUERY, "kafka-streams": APPLICATION}[engine]
-    with pytest.raises(InputError, match=r"detector.check = 1 s: is of Storm, not of"):
-        scenario_from(raw | {"detector": {"check": "1 s"}})
+    if engine == "spark":  # spark.network.timeoutInterval
+        assert scenario_from(raw).detector.check_s == 60.0
+        assert scenario_from(raw | {"detector": {"check": "1 s"}}).detector.check_s == 1.0
+    else:
+        with pytest.raises(InputError, match=r"detector.check = 1 s: is of Spark and Storm, not of"):
+            scenario_from(raw | {"detector": {"check": "1 s"}})
     host = f"{[*raw['hosts']][-1]}-0"
     events = {"kill": {"kind": "worker-failure", "host": host, "at": "1 s"}}
     with pytest.raises(InputError) as caught:

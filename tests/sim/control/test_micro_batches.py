@@ -219,6 +219,16 @@ def test_what_is_being_restored_when_the_driver_dies_comes_back_with_it() -> Non
     assert found.tables["ledger"]["lost"].tolist() == [0, 0, 0]
 
 
+@pytest.mark.parametrize(("silent", "detected_ms"), [(False, 8130), (True, 60_000)])
+def test_a_silent_executor_is_removed_at_a_look_and_a_connection_that_breaks_at_once(
+    silent: bool, detected_ms: int
+) -> None:
+    kill = {"kind": "host-failure", "host": "w-1", "at": "8130 ms", "silent": silent}
+    raw = job(duration="70 s", events={"kill": kill})
+    raw["detector"] = {"connection": "0 s", "heartbeat": "2 s", "timeout": "20 s", "check": "60 s"}
+    assert ran(raw).tables["failures"]["detected_ns"].tolist() == [detected_ms * MS]
+
+
 def test_a_driver_that_is_down_cannot_die() -> None:
     raw = job(events={f"k{at}": {"kind": "driver-failure", "at": f"{at} ms"} for at in (8130, 9000)})
     found = ran(raw)

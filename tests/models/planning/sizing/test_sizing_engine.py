@@ -165,6 +165,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "checkpoints.complete",
     ),
     "a time-out before a heartbeat": ({"detector": {"timeout": "5 s"}}, "detector.timeout = 5 s: must be at least"),
+    "looks at who is silent": ({"detector": {"check": "1 s"}}, "detector.check = 1 s: is of Spark"),
     "restarts that run out": ({"recovery": {"strategy": {"kind": "fixed-delay"}}}, "recovery.strategy.attempts = 1"),
     "an engine that is not simulated": (
         {"engine": "storm"},

@@ -107,6 +107,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "silent failures": ({"failures": {"silent": True}}, "a group removes a member after session.timeout.ms"),
     "connections": ({"detector": {"connection": "1 s"}}, "detector.connection = 1 s: is of Flink"),
     "failed calls": ({"detector": {"failed_calls": 2}}, "detector.failed_calls = 2: is of Flink"),
+    "looks": ({"detector": {"check": "1 s"}}, "detector.check = 1 s: is of Spark: a session that has ended"),
     "strategies": ({"recovery": {"strategy": {"kind": "fixed-delay"}}}, "recovery.strategy = fixed-delay: is of Flink"),
     "attempts": ({"recovery": {"attempt": "1 s"}}, "recovery.attempt = 1 s: is of Flink"),
     "a short time-out": (

@@ -48,12 +48,12 @@ def test_one_loss_in_so_many_is_that_of_the_driver_which_all_wait_for() -> None:
 
 
 def test_a_silent_host_is_noticed_by_its_time_out() -> None:
-    # spark.network.timeout 2 min after the last heartbeat, which come each 10 s.
+    # spark.network.timeout 2 min after the last heartbeat, which come each 10 s, and then a look each minute.
     found = problem(failures={"silent": True})
-    assert found.down_s(5) == pytest.approx(115 + 9 / 6)
-    assert found.latest_down_s(5) == pytest.approx(120 + 9)
-    short = problem(failures={"silent": True}, detector={"timeout": "30 s", "heartbeat": "4 s"})
-    assert short.latest_down_s(5) == pytest.approx(30 + 9)
+    assert found.down_s(5) == pytest.approx(115 + 30 + 9 / 6)
+    assert found.latest_down_s(5) == pytest.approx(120 + 60 + 9)
+    short = problem(failures={"silent": True}, detector={"timeout": "30 s", "heartbeat": "4 s", "check": "5 s"})
+    assert short.latest_down_s(5) == pytest.approx(30 + 5 + 9)
     assert problem(detector={"connection": "2 s"}).latest_down_s(5) == pytest.approx(2 + 9)
 
 
