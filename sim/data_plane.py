@@ -639,6 +639,18 @@ class ReadingPlane(Plane, Protocol):
 
 
 @runtime_checkable
+class EventTimePlane(Plane, Protocol):
+    """A plane on which control may say what event time it is."""
+
+    def raise_event_time(self, task: int, event_ns: int) -> None:
+        """Have the live partitions of a task know that event time is no earlier, and end the windows that it passes.
+
+        Their results leave now, also if the task is paused. Nothing is said to tasks downstream. Raises event time
+        only: an earlier one is no news.
+        """
+
+
+@runtime_checkable
 class TrimmingPlane(RecoverablePlane, Protocol):
     """A plane that trims outputs by rounds of acks, as `fault_tolerance.trimming` says, instead of with checkpoints."""
 
@@ -696,6 +708,7 @@ class DataPlane(
     UnalignedPlane,
     AckerPlane,
     ReadingPlane,
+    EventTimePlane,
     TrimmingPlane,
     CountingPlane,
     SharedCpuPlane,

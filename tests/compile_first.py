@@ -51,6 +51,7 @@ RUNS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
             ("flink-recovery", *KILLED, "fault_tolerance.barriers.unaligned=true"),
             ("flink-recovery", *KILLED, 'operators.clicks.reading={ file = "200 ms", order = "newest-first" }'),
             ("spark-recovery", *KILLED),
+            ("spark-recovery", *KILLED, 'operators.counts.window={ length = "5 s" }'),
             ("user-rebalance", "duration=30 s", "warmup=5 s", "events.move.at=10 s", "workload.views.rate=200 /s", ONE),
         ),
     ),

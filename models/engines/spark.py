@@ -124,11 +124,18 @@ BEHAVIOURS = (
         ("fault_tolerance.micro_batches.cold",),
     ),
     Behaviour(
-        "Watermarks",
+        "Windows",
+        Status.SIMPLIFIED,
+        "A window emits once (append mode), with the batch after the one whose watermark has passed its end; for the "
+        "last ones there is a batch without data. The watermark of a batch is the trigger of the last one with data, "
+        "and not the newest event time: no record is late, and there is no delay of withWatermark. One window on the "
+        "way to a sink, and none beside `max_offsets`. No update or complete mode, and no session windows.",
+        ("operators.*.window",),
+    ),
+    Behaviour(
+        "Joins and timers",
         Status.ABSENT,
-        "Windows of event time, joins in windows and timers are refused. In Spark a watermark moves at the end of a "
-        "batch, and what it ends comes out with the next one, for which there need be no data. A state that keeps the "
-        "last time (model `window`) is there.",
+        "Joins of two streams in windows, and timers (transformWithState), are refused.",
     ),
     Behaviour("Other modes", Status.ABSENT, "No real-time or continuous mode, and no asynchronous progress tracking."),
     Behaviour("Rescaling", Status.ABSENT, "The number of state partitions is that of the checkpoint."),

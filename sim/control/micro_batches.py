@@ -10,6 +10,10 @@ An executor that dies takes its tasks: they are restored elsewhere, upstream sen
 the batch goes on from its first stage, where those that have not lost anything have nothing to do. If the driver dies
 all tasks end. Once the query is started again what sources keep is exactly the range of the batch that was not
 committed, which runs again without more. The batch after that has all that has arrived meanwhile.
+
+Event time is known to the driver alone. The watermark of a batch is the instant at which the one before took what had
+arrived: all that was created earlier has been processed then. A task with windows learns of it once it is done with the
+batch, and emits what ends. Without data there is one more batch for what the last watermark ends.
 """
 
 from __future__ import annotations
@@ -74,6 +78,10 @@ class MicroBatches:
         self._behind, self._usual_ns = False, self._interval_ns
         self._read = dict.fromkeys(self._sources, 0)  # arrivals that batches have taken, where they have a limit
         self._leaves = False  # the limit has left something for the next batch
+        self._windowed = {operator.index for operator in state.plan.operators if operator.windows is not None}
+        self._watermark_ns = 0  # of the batch: all that was created before was in committed ones
+        self._taken_ns = 0  # when the last batch took what had arrived
+        self._passed_ns = 0  # the watermark of the last committed batch
         instances.task_added.append(self._gate)
         recoveries.is_taking.append(lambda _: self._behind)
 
@@ -101,7 +109,7 @@ class MicroBatches:
             self.state.decide(Action.RESTART, "the last batch", why)
         while True:
             begun_ns = clock.now_ns()
-            if restarted or self._has_data():
+            if restarted or self._has_data() or self._has_results():
                 self._close()
                 if not restarted:
                     self._emit()
@@ -139,6 +147,7 @@ class MicroBatches:
         if life != self._life or self._disturbed:
             return False
         self.plane.complete_checkpoints([*self._states, *self._delivered])
+        self._passed_ns, self._watermark_ns = self._watermark_ns, self._taken_ns
         return True
 
     def _is_stored(self, partitions: Sequence[int], life: int) -> _Answer:
@@ -181,9 +190,16 @@ class MicroBatches:
         self._batch = None
 
     def _is_ready(self, task: int) -> bool:
-        """Return whether nothing has to come back to the task."""
+        """Return whether nothing has to come back to the task; what the watermark ends then leaves it.
+
+        So results are under way before tasks downstream are asked, and those of restored windows are among them.
+        """
         live, replayed = self.cluster.partition_live, self.plane.replayed
-        return all(live[one] and not replayed(one)[0] for one in self.cluster.partitions_at(task))
+        if not all(live[one] and not replayed(one)[0] for one in self.cluster.partitions_at(task)):
+            return False
+        if self.cluster.task_operator[task] in self._windowed:
+            self.state.plane.raise_event_time(task, self._watermark_ns)
+        return True
 
     def _is_done(self, stage: int) -> bool:
         """Return whether no task of a stage, or of one before it, has anything to do."""
@@ -206,12 +222,18 @@ class MicroBatches:
     def _has_data(self) -> bool:
         return any(waiting for _, waiting in self.plane.lag())
 
+    def _has_results(self) -> bool:
+        """Return whether a batch without data may end windows: the watermark has risen with the last one."""
+        return bool(self._windowed) and self._watermark_ns > self._passed_ns
+
     def _keeps_a_range(self) -> bool:
         """Return whether sources keep what no checkpoint has."""
         return any(self.plane.receivers(one) for one in self._sources)
 
     def _emit(self) -> None:
         """Let sources emit what has arrived, up to the limit of a batch, and no more."""
+        if self._has_data():
+            self._taken_ns = self.clock.now_ns()
         if self._times.max_offsets is not None:
             self._take(self._times.max_offsets)
             return

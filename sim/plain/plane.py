@@ -259,6 +259,11 @@ class PlainPlane(Acks, Trims, Parcels, Actions, GroupInstances):
         """Return the partitions that this one keeps outputs for."""
         return sorted(receiver.number for receiver, rows in self._numbered[partition].kept.items() if rows)
 
+    def raise_event_time(self, task: int, event_ns: int) -> None:
+        """Have the live partitions of a task know that event time is no earlier, and end the windows that it passes."""
+        self.watermarks.raise_event_time(self.tasks[task], event_ns)
+        self.tell()
+
     def empty(self, task: int) -> bool:
         """Return whether the task has nothing to do."""
         return self.tasks[task].empty

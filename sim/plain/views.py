@@ -88,6 +88,9 @@ class WatermarksView(Protocol):
     def turn(self, watermark: Watermark, task: TaskView) -> None:
         """Raise the event time of the partitions at a task."""
 
+    def raise_event_time(self, task: TaskView, event_ns: int) -> None:
+        """Raise it on the word of control."""
+
     def enter(self, partition: Partition, row: Row) -> None:
         """Put a tuple into its windows."""
 

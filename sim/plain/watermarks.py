@@ -114,6 +114,14 @@ class Watermarks:
                 }
         self._rise(task, min((partition.time.event_ns for partition in partitions), default=0))
 
+    def raise_event_time(self, task: TaskView, event_ns: int) -> None:
+        """Raise event time at the partitions there on the word of control, and end the windows that it passes."""
+        partitions = [partition for partition in self._partitions(task) if partition.live]
+        for partition in partitions:
+            partition.time.event_ns = max(partition.time.event_ns, event_ns)
+        if task.operator.windows is not None and task.operator.joins is None:
+            self._end_windows(task, partitions)
+
     def _hear(self, partition: Partition, watermark: Watermark) -> None:
         """Raise event time at the partition to the least watermark over all partitions that send to it."""
         time = partition.time

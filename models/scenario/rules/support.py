@@ -360,9 +360,16 @@ def _beside_micro_batches(scenario: Scenario) -> list[tuple[str, object, str]]:
     found = list[tuple[str, object, str]]()
     for name, operator in scenario.operators.items():
         here = path_text(("operators", name))
-        hint = "without micro-batches it is: sources, which are paused, send no watermarks between them"
-        if operator.window is not None:
+        if operator.window is not None and scenario.limits_batches:
+            hint = "without micro_batches.max_offsets it is: what a batch leaves would be too late for its window"
             found.append((f"{here}.window", NO_VALUE, hint))
+        elif operator.window is not None and _is_behind_a_window(scenario, name):
+            hint = "without micro-batches it is: in batches one window on the way to a sink is"
+            found.append((f"{here}.window", NO_VALUE, hint))
+        elif operator.kind == "join":
+            found.append(
+                (f"{here}.window", NO_VALUE, "without micro-batches it is: in batches those of aggregates are")
+            )
         if operator.timer is not None:
             found.append((f"{here}.timer", NO_VALUE, "without micro-batches it is"))
         if operator.buffer is not None:
@@ -370,6 +377,15 @@ def _beside_micro_batches(scenario: Scenario) -> list[tuple[str, object, str]]:
     if scenario.fault_tolerance.staggered:
         found.append(("fault_tolerance.staggered", "true", "all states of a batch are stored at its end"))
     return found
+
+
+def _is_behind_a_window(scenario: Scenario, name: str) -> bool:
+    """Return whether an operator upstream of this one has a window."""
+    for upstream in scenario.operators[name].inputs:
+        operator = scenario.operators.get(upstream)
+        if operator is not None and (operator.window is not None or _is_behind_a_window(scenario, upstream)):
+            return True
+    return False
 
 
 def _beside_restarts_of_tasks(scenario: Scenario) -> list[tuple[str, object, str]]:

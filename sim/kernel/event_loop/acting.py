@@ -10,7 +10,18 @@ import numpy as np
 
 from sim.clock import Clock, Process
 from sim.data_plane import CONTROL, Listener, Mail, Timed
-from sim.kernel.event_loop import actions, checkpoints, frontiers, in_flight, instances, pools, setup, timed_actions
+from sim.kernel.event_loop import (
+    actions,
+    checkpoints,
+    event_time,
+    frontiers,
+    in_flight,
+    instances,
+    pools,
+    setup,
+    timed_actions,
+    windows,
+)
 from sim.kernel.event_loop.codes import ACT, CALM, NONE
 from sim.kernel.event_loop.notices import TOLD_PASSED, TOLD_STORED
 from sim.kernel.event_loop.timed_actions import TIMED
@@ -87,6 +98,16 @@ class Actions(ABC):
             self._room(int(actions.burst(self.state, task)))
             actions.heard(self.state, task)
             self._look()
+
+    # -- event time
+
+    def raise_event_time(self, task: int, event_ns: int) -> None:
+        """Event time at the task is no earlier; windows that it passes end."""
+        self._act()
+        ended = int(windows.due(self.state, task, event_ns))
+        self._room((int(self.state.options["fan_out"]) + 2) * (ended + 1))
+        event_time.raise_event_time(self.state, task, event_ns)
+        self._tell()
 
     # -- pauses
 

@@ -13,7 +13,7 @@ from sim.kernel.event_loop.events import next_mark, next_serial, push
 from sim.kernel.event_loop.fair_links import fair_room
 from sim.kernel.event_loop.free_lists import free_visit
 from sim.kernel.event_loop.hash_tables import pairs_left
-from sim.kernel.event_loop.heard import event_of, follow, hear, hear_at_task, may_rise
+from sim.kernel.event_loop.heard import event_of, follow, hear, hear_at_task, may_rise, part
 from sim.kernel.event_loop.passages import handle_hurried
 from sim.kernel.event_loop.rules import holds_from
 from sim.kernel.event_loop.tasks import dispatch, note_idle, put_in_queue, ticket
@@ -184,6 +184,21 @@ def _turn(state: State, task: int, origin: int, event: int, serial: int, begun: 
         if op.windowed and op.joins == NONE:
             least = min(least, first_open(op, least) * op.slide)
         rise(state, task, least)
+
+
+@kernel
+def raise_event_time(state: State, task: int, event: int) -> None:
+    """Event time rises at the live partitions there on the word of control; what it passes ends."""
+    t = state.tasks[task]
+    partition = t.first_here
+    while partition != NONE:
+        u = state.partitions[partition]
+        if u.live and event_of(state, partition) < event:
+            part(state, partition)
+            u.event = event
+        partition = u.next_here
+    if state.operators[t.operator].windowed and t.next_end <= event:
+        end_windows(state, task)
 
 
 @kernel

@@ -388,7 +388,7 @@ def test_every_key_of_batches_and_drivers_has_a_behaviour() -> None:
 
 
 EVENT_TIME: dict[str, tuple[dict[str, Any], bool]] = {
-    "a window": ({"sum": {"state": None, "window": {"length": "10 s"}}}, False),
+    "a window": ({"sum": {"state": None, "window": {"length": "10 s"}}}, True),
     "a timer": (
         {
             "tick": {
@@ -495,7 +495,7 @@ def test_batches_and_drivers_need_the_method() -> None:
 def test_what_does_not_wait_for_batches_is_not_simulated() -> None:
     raw = QUERY | {"operators": dict(QUERY["operators"])}
     raw["operators"]["sum"] = raw["operators"]["sum"] | {"window": {"length": "1 s"}, "buffer": 5}
-    raw["fault_tolerance"] = {"interval": "1 s", "staggered": True}
+    raw["fault_tolerance"] = {"interval": "1 s", "staggered": True, "micro_batches": {"max_offsets": 5}}
     found = {fault.path for fault in not_simulated(scenario_from(raw))}
     assert found == {"operators.sum.window", "operators.sum.buffer", "fault_tolerance.staggered"}
 

@@ -238,7 +238,11 @@ def test_a_driver_that_is_down_cannot_die() -> None:
 
 def with_batches(draw: Random, **more: Any) -> dict[str, Any]:
     """A random job in micro-batches, whose driver and executors die."""
-    raw = random_job(draw, **more)
+    return batched(draw, random_job(draw, **more))
+
+
+def batched(draw: Random, raw: dict[str, Any]) -> dict[str, Any]:
+    """The job in micro-batches, with a driver that dies now and then."""
     raw["fault_tolerance"] |= {"method": "micro-batch", "store": "remote", "staggered": False}
     if raw["fault_tolerance"]["interval"] == "20 s":
         raw["fault_tolerance"]["interval"] = "1 ms"
