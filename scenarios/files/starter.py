@@ -241,6 +241,7 @@ change = "{_shown(job.record_bytes * scale, "B")}" }} # of a partition, and by a
 """
 
 
+_POLL = 1000  # records, as the engine has it
 _RECORDS_PER_S = 100_000  # that a thread restores; a value to begin with
 
 
@@ -261,6 +262,8 @@ keys = {{ distribution = "uniform", count = 100000 }}
 
 [operators.input] # the topic
 kind = "source"
+# If a poll takes time (max.poll.records: {_POLL:,} records of the job):
+# reading = {{ poll = {max(1, _POLL // scale)}, cost = {{ distribution = "deterministic", value = "5 ms" }} }}
 
 [operators.state]
 kind = "aggregate"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import typer
 
 from holdfast import cli
 from models.engines.flink import default_max_parallelism
-from models.scenario.reading import scenario_with
+from models.scenario.reading import scenario_from, scenario_with
 from models.scenario.scenario import Scenario
 from models.steady_state.load import expected_load
 from scenarios.files.scenario import read_scenario
@@ -120,6 +121,10 @@ def test_the_file_says_the_application(tmp_path: Path) -> None:
     assert state.state.model == "fixed"
     assert (state.state.group_bytes, state.state.change_bytes) == (1e8, 200.0)  # a record stands for two
     assert state.deserialise_bytes_per_s == 1e7
+    # The poll of its comment is one of 1,000 records of the job: 500 that stand for two each.
+    text = path.read_text(encoding="utf-8").replace("# reading", "reading")
+    (reading,) = scenario_from(tomllib.loads(text)).polling.values()
+    assert reading.poll == 500
     load = expected_load(made)
     assert load.operators["state"].flow.rate_in.mean_per_s * 2 == 1000
     assert load.operators["state"].utilisation.mean() == pytest.approx(0.25, rel=1e-3)

@@ -23,8 +23,11 @@ from test_recovery import check
 from test_unaligned import with_unaligned
 
 from models.scenario.fault_tolerance import FaultTolerance
+from models.scenario.inputs import RunInputs
 from models.scenario.rules import faults
+from sim.control.cluster import RunPlan
 from sim.engine import simulate
+from sim.kernel.choice import EVENT_LOOP, SCAN, kernel_for
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.plain.link import FairLink
 from sim.plain.plane import PlainPlane
@@ -120,6 +123,15 @@ def test_threads_send_to_their_changelogs_at_once_and_one_key_group_after_the_ot
     assert found == [3, 3, 3, 6, 6, 6]
     found = [round(one / 1e5) for one in took_us(with_commits(events={}), plane)[0]]
     assert found == [1, 3, 5, 2, 4, 6]
+
+
+def test_the_scan_has_no_store_that_is_shared() -> None:
+    raw = with_commits(events={}, fault_tolerance={"uploads": "shared"})
+    raw["operators"]["count"]["service"] = {"distribution": "deterministic", "value": "1 ms"}
+    kernel = kernel_for(RunPlan.of(unchecked(raw), RunInputs(), 0))
+    assert (kernel.name, kernel.why) == (EVENT_LOOP, "all who upload share the store")
+    raw["fault_tolerance"]["uploads"] = "in-turn"
+    assert kernel_for(RunPlan.of(unchecked(raw), RunInputs(), 0)).name == SCAN
 
 
 # -- random jobs
