@@ -118,7 +118,7 @@ def _check_pairs(operator: Operator, name: str, pairs: Sequence[tuple[int, int]]
 def _untimely(scenario: Scenario, name: str, event: Reconfigure, files: Files) -> Iterator[InputFault]:
     """Yield lines that move something at a time that is none for it."""
     now, before = owners_before(scenario, name, files), set[int]()
-    at_ns, end_ns = to_ns(event.at_s), to_ns(scenario.duration_s)
+    at_ns, end_ns = to_ns(event.fixed_s), to_ns(scenario.duration_s)
     for number, line in enumerate(files[name], start=1):
         moves = {group for group, task in line.owners if now[group] != task}
         for group, task in line.owners:
@@ -126,7 +126,7 @@ def _untimely(scenario: Scenario, name: str, event: Reconfigure, files: Files) -
         rule, hint = "", ""
         if moves and line.time_ns < at_ns:
             rule = f"bin {min(moves)} would move at {line.time_ns} ns, in the past of the frontier"
-            hint = f"times count from the start of the run, and the event is at {units.show(event.at_s, 's')}"
+            hint = f"times count from the start of the run, and the event is at {units.show(event.fixed_s, 's')}"
         elif moves and line.time_ns >= end_ns:
             rule = f"bin {min(moves)} would move at {line.time_ns} ns, after the end of the run"
             hint = f"duration = {units.show(scenario.duration_s, 's')}, and times count from the start of the run"
@@ -148,8 +148,8 @@ def _path(name: str) -> str:
 def migration_file(scenario: Scenario, name: str, inputs: RunInputs) -> str:
     """Return the steps of an event `reconfigure` as a migration file: the map before it, then a line for each step.
 
-    All steps have the time of the event, unless a file gives them others. Raises InputError for another event, and for
-    a number of key groups that is no power of two.
+    All steps have the time of the event, the mean where that is drawn, unless a file gives them others. Raises
+    InputError for another event, and for a number of key groups that is no power of two.
     """
     event = scenario.events.get(name)
     if not isinstance(event, Reconfigure):
@@ -161,6 +161,6 @@ def migration_file(scenario: Scenario, name: str, inputs: RunInputs) -> str:
         raise InputError.at(path, groups, "must be a power of two for Megaphone, which has 2^k bins")
     lines = [["M", 0, *owners_before(scenario, name, inputs.configurations)]]
     for step in steps_of(scenario, name, inputs):
-        time_ns = max(step.not_before_ns, to_ns(event.at_s))
+        time_ns = max(step.not_before_ns, to_ns(event.mean_s))
         lines.append(["D", time_ns, *(one for move in step.moves for one in (move.key_group, move.target))])
     return "".join(" ".join(map(str, line)) + "\n" for line in lines)

@@ -260,7 +260,7 @@ class Reconfigurations(PlanKind[ReconfigurationRequest]):
                 self.state.clock.process(self._event(name, event))
 
     def _event(self, name: str, event: Reconfigure) -> Process:
-        yield self.state.clock.sleep(to_ns(event.at_s))
+        yield self.state.clock.sleep(self.state.plan.instant_ns(name))
         operator = next(one.index for one in self.state.plan.operators if one.name == event.operator)
         territory = tuple((one, WHOLE) for one in dict.fromkeys((operator, *self._stops(event))))
         now = self.state.clock.now_ns()

@@ -258,10 +258,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"hosts": {"tm": {"count": 3, "slots": 2}}, "placement": {"slot_sharing": False}},
         "tasks are placed on tm-0 (Flink needs as many slots as tasks where they do not share them: taskmanager.",
     ),
-    "an instant that is drawn": (
-        {"events": {"kill": {"kind": "host-failure", "host": "tm-1", "at": {"distribution": "exponential"}}}},
-        "events.kill.at = {'distribution': 'exponential'}: must be one time, not a distribution (what is drawn comes",
-    ),
     "a cycle": (
         {
             "operators": JOB["operators"]
