@@ -400,7 +400,7 @@ def _facts(scenario: Scenario) -> tuple[Fact, ...]:
     else:
         facts.append(Fact("fault tolerance", tolerance.method))
     facts += [
-        Fact("rebalance", f"{_when(one)}, by {one.protocol}, to {', '.join(one.hosts)}")
+        Fact("rebalance", f"{_when(one).removeprefix('at ')}, by {one.protocol}, to {', '.join(one.hosts)}")
         for one in scenario.events.values()
         if isinstance(one, Rebalance)
     ][:_MOST_CRASHES]
