@@ -244,7 +244,8 @@ class Reconfigure(Timed):
     empty."""
     next: Literal["now", "lag"] = "now"
     """When the time of the next step lies: when a step is over (`now`), or when it begins (`lag`), so that what comes
-    during a step waits for the next one too, as behind a source that releases its tuples together with the commands."""
+    during a step waits for the next one too, as behind a source that releases its tuples together with the commands. A
+    step that moves a key group of the one before again has its time when that is over in any case."""
     overlap: Literal["none", "pipelined"] = "none"
     """`pipelined`: key groups travel while others are written and read; `none`: all that go from one task to another in
     a step are written, sent and read as a whole."""

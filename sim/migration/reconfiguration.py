@@ -77,6 +77,16 @@ class Reconfiguration(Plan):
         """Return the operator, and those that stop."""
         return tuple((one, WHOLE) for one in dict.fromkeys((self.operator, *self.stops)))
 
+    def announced(self, step: int) -> bool:
+        """Return whether the time of a step lies where the one before begins.
+
+        A key group has one next task at a time: a step with one that the step before moves, too, waits for its end.
+        """
+        if self.next == "now" or not 0 < step < len(self.steps):
+            return False
+        own, before = ({one for carry in self.steps[k] for one in carry.partitions} for k in (step, step - 1))
+        return own.isdisjoint(before)
+
     def concerned(self, step: int) -> tuple[int, ...]:
         """Return the tasks that hear when the time of a step has passed."""
         if self.scope == "operator":

@@ -104,6 +104,19 @@ def test_steps_of_a_file_begin_at_their_times_or_when_the_one_before_is_over() -
     assert {*table["strategy"].tolist()} == {"file"}
 
 
+def test_with_lag_a_step_waits_for_the_end_of_one_that_moves_the_same_key_group() -> None:
+    """A step takes 17 ms and two latencies; what it moves goes on from there two latencies and 1 ns later."""
+    lines = ((1, 0), (1, 2), (5, 0), (1, 3))
+    configurations = tuple(Configuration(1_500 * MS, ((k, task),)) for k, task in lines)
+    event = {"file": "moves.txt", "next": "lag"}
+    table = rows_of(idle_job(event), PlainPlane, configurations).tables["reconfigurations"]
+    begun, passed, over = (table[f"{name}_ns"] for name in ("from", "passed", "installed"))
+    assert begun[1] == passed[1] == over[0] + 2 * MS + 1
+    # The others are announced while the one before is under way, and begin when it is over.
+    assert (begun[2:] == passed[1:-1] + 2 * MS + 1).all()
+    assert (passed[2:] == over[1:-1] + MS).all()
+
+
 def busy_job(gap: str) -> dict[str, Any]:
     """A job with queues: 2,000 tuples a second in services of 1 ms at four tasks; steps of 21 ms."""
     raw = idle_job({"strategy": "fluid", "gap": gap}) | {"duration": "3 s"}
