@@ -75,7 +75,7 @@ def _meet(one: str, other: str) -> bool:
 def changed(raw: Mapping[str, Any], changes: Mapping[str, object]) -> tuple[dict[str, Any], list[InputFault]]:
     """Return the tables with the changes whose paths exist, and the faults of the others."""
     tables: dict[str, Any] = copy.deepcopy(thawed(raw))
-    faults = []
+    faults: list[InputFault] = []
     for path, value in changes.items():
         steps = split_path(path)
         fault = _path_fault(tables, path, steps)

@@ -21,7 +21,7 @@ from models.validation_messages import nearest
 from scenarios.pages.designs import DesignRuns, designs, difference
 from scenarios.sweeps.sweep import SweepResult
 
-MAIN_METRICS = (
+MAIN_METRICS: tuple[str, ...] = (
     "latency_s.mean",
     "latency_s.p99",
     "recoveries.total_s.mean",

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bin_jobs import bin_job
 from test_megaphone import MS, faults, rows_of, watched
 from test_planes import differences
 
@@ -22,30 +23,21 @@ from sim.plain.plane import PlainPlane
 
 def idle_job(event: dict[str, Any], tasks: int = 4, groups: int = 32) -> dict[str, Any]:
     """A job in which nothing happens but the moves: 0.1 s apart from any tuple, each task on a host of its own."""
-    fixed = {"distribution": "deterministic", "value": "1 us"}
-    return {
-        "duration": "20 s",
-        "workload": {"src": {"rate": "0.1 /s", "keys": {"distribution": "uniform", "count": 4}}},
-        "operators": {
-            "src": {"kind": "source"},
-            "op": {
-                "kind": "aggregate",
-                "inputs": {"src": "key"},
-                "parallelism": tasks,
-                "key_groups": groups,
-                "service": fixed,
-                "state": {"model": "fixed", "bytes": "100 kB"},
-                "serialise": "50 MB/s",
-                "deserialise": "20 MB/s",
-            },
-            "out": {"kind": "sink", "inputs": {"op": "shuffle"}},
+    return bin_job(
+        {"move": {"at": "1 s", "scope": "operator"} | event},
+        src={"rate": "0.1 /s", "keys": {"distribution": "uniform", "count": 4}},
+        op={
+            "parallelism": tasks,
+            "key_groups": groups,
+            "service": {"distribution": "deterministic", "value": "1 us"},
+            "state": {"model": "fixed", "bytes": "100 kB"},
+            "serialise": "50 MB/s",
+            "deserialise": "20 MB/s",
         },
-        "hosts": {"front": {}, "h": {"count": tasks, "network": "10 MB/s"}},
-        "placement": {"operators": {"src": "front", "op": "h", "out": "front"}},
-        "network": {"latency": "1 ms"},
-        "fault_tolerance": {"method": "none"},
-        "events": {"move": {"kind": "reconfigure", "at": "1 s", "operator": "op", "scope": "operator"} | event},
-    }
+        hosts={"count": tasks, "network": "10 MB/s"},
+        network={"latency": "1 ms"},
+        duration="20 s",
+    )
 
 
 @pytest.mark.parametrize(
