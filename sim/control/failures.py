@@ -21,7 +21,7 @@ from models.units import to_ns
 from sim.clock import Process
 from sim.control.cluster import LostPartition
 from sim.control.crash import CrashCoordinator
-from sim.control.restart_loop import JOB
+from sim.control.restart_attempts import JOB
 from sim.control.run_state import StateOn
 from sim.data_plane import Plane
 from sim.draws import at_least_one_ns, code_of, delays_ns, generator, numbered, uniforms

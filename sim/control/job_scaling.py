@@ -22,7 +22,7 @@ from sim.control.barriers import BarrierCheckpoints
 from sim.control.crash import CrashCoordinator
 from sim.control.failures import RESCALE, Failures
 from sim.control.recoveries import Recoveries
-from sim.control.restart_loop import JOB
+from sim.control.restart_attempts import JOB
 from sim.control.run_state import RunState
 from sim.recovery.region_restart import RegionRestart
 

@@ -333,14 +333,14 @@ class CheckpointSource(PlanKind[Request]):
 
     def takes_back(self, run: Any, partitions: Collection[int]) -> set[int]:
         """Start lost subtasks elsewhere: they hold their input until an INIT has brought their states back."""
-        restarts, at, taken = self.coordinator.runtime.restarts, self.state.cluster.partition_task, set[int]()
+        relocation, at, taken = self.coordinator.runtime.relocation, self.state.cluster.partition_task, set[int]()
         workers = self.state.plan.scenario.workers
         gate_ns = None if workers.gate_s is None else to_ns(workers.gate_s)
         for subtask, own in run.plan.flow.partitions.items():
             lost = [one for one in own if one in partitions]
             task = at[subtask]
             restart = Restart(task, self.state.cluster.task_host[task], gate_ns=gate_ns)
-            if lost and restarts.start_elsewhere(restart, lost):
+            if lost and relocation.start_elsewhere(restart, lost):
                 taken.update(lost)
         return taken
 

@@ -157,12 +157,12 @@ class Laboratory(Control):
                 timer(message, delay_ns)
 
         runtime.timer = starts  # type: ignore[method-assign]
-        runtime.restarts._gate = self._gate  # type: ignore[attr-defined]
+        runtime.relocation._gate = self._gate  # type: ignore[attr-defined]
 
     def _gate(self, task: int, every_ns: int) -> Process:
         """Look at the gate of a started task."""
         alive = self.cluster.task_alive
-        there: Callable[[int], bool] = self.coordinator.runtime.restarts._receivers_are_there  # type: ignore[attr-defined]
+        there: Callable[[int], bool] = self.coordinator.runtime.relocation._receivers_are_there  # type: ignore[attr-defined]
         while alive[task] and not there(task):
             yield self.clock.when(lambda: not alive[task] or there(task))
         self.plane.unpause(task)

@@ -173,7 +173,7 @@ class Storm:
         if not tasks:
             return
         task = self.draw.choice(tasks)
-        self.lab.coordinator.runtime.restarts.restart(
+        self.lab.coordinator.runtime.relocation.restart(
             Restart(task, cluster.task_host[task], self.draw.choice([0, 1]), self.draw.choice([None, 1]))
         )
         self.met["kill"] += 1

@@ -235,11 +235,11 @@ class BeforeInit(CCR):
 
     def on_commanded(self, ctx: RebalanceContext, message: Message) -> None:
         super().on_commanded(ctx, message)
-        restarts = ctx._runtime.restarts
+        relocation = ctx._runtime.relocation
         at = ctx._cluster.partition_task
         for subtask in self.plan.hosts:
             if ctx._cluster.task_alive[at[subtask]]:
-                restarts.bring_back(at[subtask], (), self.plan.flow.partitions[subtask], False)
+                relocation.bring_back(at[subtask], (), self.plan.flow.partitions[subtask], False)
 
 
 class NotHeld(CCR):

@@ -290,7 +290,7 @@ class Scripted(Control):
             self.told.append((self.clock.now_ns(), "refused", verb))
 
     def _kill(self, task: int) -> None:
-        """As `sim.control.restarts` does."""
+        """As `sim.control.task_relocation` does."""
         partitions = [partition for partition, at in enumerate(self.cluster.partition_task) if at == task]
         if not self.plan.keeps_ids:
             self.plane.kill(task)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import test_members
+import test_group_membership
 import test_storm_workers
 from test_planes import differences
 
@@ -87,8 +87,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "worker failure": named_it(
         test_storm_workers.topology(events={"it": test_storm_workers.kill(kind="worker-failure")})
     ),
-    "host restart": named_it(test_members.restarted({"down": "20 s"})),
-    "host join": named_it(test_members.events({})),
+    "host restart": named_it(test_group_membership.restarted({"down": "20 s"})),
+    "host join": named_it(test_group_membership.events({})),
     "migrate": job("migrate", operator="count", key_group=1, host="w-3"),
     "rescale": job("rescale", operator="count", parallelism=4),
     "rescale of a job": flink("rescale", operator="count", parallelism=4),

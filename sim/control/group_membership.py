@@ -33,7 +33,7 @@ from sim.scaling.spare_hosts import SpareHosts
 Move = tuple[int, int]  # a partition, and the host that is to have it
 
 
-class Members:
+class GroupMembership:
     """Stops and starts hosts on purpose, and moves key groups to those that come."""
 
     def __init__(

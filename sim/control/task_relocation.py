@@ -19,7 +19,7 @@ from sim.migration.protocol import Restart
 _SECOND = 1_000_000_000
 
 
-class Restarts:
+class TaskRelocation:
     """Kills tasks and starts them on a host; what a host's crash does to them is left to its detection."""
 
     def __init__(
