@@ -29,8 +29,8 @@ from sim.control.instances import Instances
 from sim.control.recoveries import Recoveries
 from sim.control.restart_attempts import RestartAttempts
 from sim.control.run_state import RunState
-from sim.data_plane import REMOTE
 from sim.draws import code_of, delay_ns
+from sim.plane_values import REMOTE
 from sim.recovery.micro_batch import MicroBatch
 
 _Answer = Generator[simpy.Event, Any, bool]

@@ -13,8 +13,9 @@ from sim.control.instances import CheckpointHosts, Instances
 from sim.control.recoveries import Recoveries
 from sim.control.recovery import Recovery
 from sim.control.run_state import StateOn
-from sim.data_plane import NO_HOST, Parcel, ParcelPlane
+from sim.data_plane import ParcelPlane
 from sim.migration.protocol import Restart
+from sim.plane_values import NO_HOST, Parcel
 
 _SECOND = 1_000_000_000
 

@@ -17,7 +17,6 @@ from typing import Any, ClassVar, NamedTuple
 from models.units import to_ns
 from sim.control.acker import RootTimeouts
 from sim.control.run_state import RunState
-from sim.data_plane import Parcel
 from sim.draws import code_of, delay_ns
 from sim.migration.coordinator import RunCoordinator
 from sim.migration.protocol import Message, PlanKind, ProtocolRun, Request, Restart, Territory
@@ -34,6 +33,7 @@ from sim.migration.waves import (
     WaveProtocol,
 )
 from sim.migration.waves import work_ns as work_of
+from sim.plane_values import Parcel
 
 
 @dataclass(frozen=True)

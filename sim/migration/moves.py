@@ -16,13 +16,13 @@ from sim.control.instances import Instances
 from sim.control.replicas import REPLICATE, SWITCHOVER, Replicas
 from sim.control.run_state import RunState
 from sim.control.slots import Slots
-from sim.data_plane import REMOTE
 from sim.migration.coordinator import RunCoordinator
 from sim.migration.move import MigrationRun, Move, MoveProtocol, MoveRequest, MoveServices
 from sim.migration.protocol import PlanKind
 from sim.migration.protocols import PROTOCOLS, PROTOCOLS_WITHOUT_CHECKPOINTS
 from sim.migration.protocols.pause_drain_resume import PauseDrainResume
 from sim.migration.protocols.replicate import Replicate, ReplicateWithoutCheckpoints
+from sim.plane_values import REMOTE
 
 
 class Migrations(PlanKind[MoveRequest]):

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from sim.control.run_state import RunState
 from sim.control.state_store import StateStore
-from sim.data_plane import CONTROL, Parcel
+from sim.plane_values import CONTROL, Parcel
 
 _NS = 1_000_000_000
 WHOLE = None  # in place of a key group: all of an operator

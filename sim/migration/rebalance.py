@@ -18,7 +18,6 @@ from models.topology import layout
 from sim.clock import Clock
 from sim.control.cluster import NOWHERE
 from sim.control.run_state import RunState
-from sim.data_plane import Parcel
 from sim.migration.coordinator import RunCoordinator
 from sim.migration.protocol import (
     WHOLE,
@@ -32,6 +31,7 @@ from sim.migration.protocol import (
     Territory,
 )
 from sim.migration.waves import COMMIT, INIT, PREPARE, Address, Flow, Wave, WaveContext, WavePlan, WaveProtocol, work_ns
+from sim.plane_values import Parcel
 
 
 class Phase(Enum):

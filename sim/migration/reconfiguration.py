@@ -20,9 +20,9 @@ from sim.clock import Process
 from sim.control.memory import Memory
 from sim.control.placing import senders_to
 from sim.control.run_state import RunState
-from sim.data_plane import Parcel
 from sim.migration.coordinator import RunCoordinator
 from sim.migration.protocol import WHOLE, Context, Message, Plan, PlanKind, Protocol, ProtocolRun, Request, Territory
+from sim.plane_values import Parcel
 
 _NS = 1_000_000_000
 

@@ -13,12 +13,13 @@ from models.records.tables import NEVER
 from sim.clock import LINK, Process
 from sim.control.assembly import Control
 from sim.control.cluster import Cluster, RunPlan
-from sim.data_plane import CONTROL, NO_HOST, Listener
+from sim.data_plane import Listener
 from sim.migration.protocol import Message
 from sim.plain.channels import Source
 from sim.plain.partition import Message as Letter
 from sim.plain.plane import PlainPlane
 from sim.plain.trimming import HistoryProtocol
+from sim.plane_values import CONTROL, NO_HOST
 
 _RECEIVERS = 1 << 32  # more than there are
 

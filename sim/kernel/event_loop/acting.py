@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sim.clock import Clock, Process
-from sim.data_plane import CONTROL, Listener, Mail, Timed
+from sim.data_plane import Listener
 from sim.kernel.event_loop import actions, checkpoints, frontiers, in_flight, instances, pools, setup, timed_actions
 from sim.kernel.event_loop.codes import ACT, CALM, NONE
 from sim.kernel.event_loop.notices import TOLD_PASSED, TOLD_STORED
 from sim.kernel.event_loop.timed_actions import TIMED
 from sim.kernel.tools.pointer import State
+from sim.plane_values import CONTROL, Mail, Timed
 
 if TYPE_CHECKING:
     from sim.control.cluster import RunPlan
