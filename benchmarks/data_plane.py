@@ -406,8 +406,8 @@ def watermarks(scale: float, repeats: int) -> None:
 
 def barrier(each: int) -> float:
     """CPU time [s], the least of some rounds, in which 16 tasks send a barrier to 16 others, so many at a call."""
-    from sim.data_plane import Mail  # noqa: PLC0415
     from sim.engine import build  # noqa: PLC0415
+    from sim.plane_values import Mail  # noqa: PLC0415
 
     control = build(timed_job(16, True, 1.0), plane=import_module("sim.kernel.event_loop.plane").CompiledPlane)
     took, tasks = [], control.cluster.task_operator

@@ -28,11 +28,11 @@ from models.units import to_ns
 from sim.clock import Process
 from sim.control.assembly import Control, PlaneFactory
 from sim.control.cluster import RunPlan
-from sim.data_plane import Mail, Parcel
 from sim.engine import records
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.kernel.hand_over.plane import TwoKernels
 from sim.kernel.scan.plane import ScanPlane
+from sim.plane_values import Mail, Parcel
 
 TASKS = 16
 MIB = 2**20

@@ -7,7 +7,7 @@ import inspect
 import re
 import tempfile
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -124,7 +124,10 @@ Numbers are bare, in the unit that the meaning states. What is null is not given
 
 
 def _keys_page(kind: str) -> str:
-    """Return the page of a kind of file: a section for each model, breadth first from the whole file."""
+    """Return the page of a kind of file: a section for each model, breadth first from the whole file.
+
+    A model that several keys may have, such as a distribution, has its section where it comes first.
+    """
     root = described(kind)
     of = f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
     commands = ", ".join(f"`holdfast {one}`" for one in KINDS[kind].commands)
@@ -135,15 +138,15 @@ def _keys_page(kind: str) -> str:
         f"Read by {commands}; its name ends in {suffixes}. `holdfast schema {kind}` prints the JSON schema.\n",
         _NUMBERS if KINDS[kind].module == "models.planning.problem_files" else _QUANTITIES,
     ]
-    done: set[str] = set()
+    places: dict[type[BaseModel], list[str]] = {}
     # A queue, so that sections stand in the order of depth: the keys of the whole file first.
     waiting: list[tuple[str, type[BaseModel]]] = [(_WHOLE, root)]
     while waiting:
         title, model = waiting.pop(0)
-        if title in done:
+        titles = places.setdefault(model, [])
+        if title in titles:
             continue
-        done.add(title)
-        parts.append(_section(title, model))
+        titles.append(title)
         for key, field in fields_of(model).items():
             inner = f"{'' if model is root else title + '.'}{key}"
             entry = _map_entry(field.annotation)
@@ -154,6 +157,7 @@ def _keys_page(kind: str) -> str:
                 tag = tag_of_model(option)
                 title_of = f'{inner}, {tag[0]} = "{tag[1]}"' if tag and len(found) > 1 else inner
                 waiting.append((_one_of_rates(title_of, option) if key == "rate" else title_of, option))
+    parts += [_section(titles, model) for model, titles in places.items()]
     return "\n".join(parts)
 
 
@@ -172,10 +176,15 @@ def _is_map(annotation: Any) -> bool:
     return any(get_origin(option) is not tuple and entry_of(option) is not None for option in options(annotation))
 
 
-def _section(title: str, model: type[BaseModel]) -> str:
-    """Return one model as a table of its keys."""
+def _section(titles: Sequence[str], model: type[BaseModel]) -> str:
+    """Return one model as a table of its keys; `titles`: the places where a file may have it."""
+    title, *others = titles
     name = title if title == _WHOLE else f"`{title}`"
     lines = [f"## {name}\n", _paragraph((model.__doc__ or "").split("\n\n")[0]) + "\n"]
+    if others:
+        tag = tag_of_model(model)
+        ending = f', {tag[0]} = "{tag[1]}"' if tag else ""
+        lines.append(f"Also for {', '.join(f'`{other.removesuffix(ending)}`' for other in others)}.\n")
     if not fields_of(model):
         return "\n".join(lines)
     lines += ["| key | type | default | meaning |", "|---|---|---|---|"]

@@ -230,7 +230,8 @@ def recovery_means_said(summary: RunSummary) -> Iterator[Table | str]:
         yield recovery_means_table(given, summary.engine, kind).brief
         if several:
             total = next(one for one in given if one.phase == "total")
-            lost = sum(one.total_s is None for one in summary.recoveries if one.kind == kind)
+            own = [one for one in summary.recoveries if one.kind == kind and one.within_s is None]
+            lost = sum(one.total_s is None for one in own)
             left = f"; {display.count(lost, *names)} did not end" if lost else ""
             said = mean_with_interval(Mean(total.mean_s, total.ci95))
             yield f"{names[1].capitalize()} take {said} on average{left}."

@@ -5,6 +5,7 @@ They are descriptions: drawing from them is the simulator's work (`sim/draws.py`
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -111,6 +112,20 @@ class Uniform(Description):
 TimeDistribution = Annotated[
     Deterministic | Exponential | Gamma | Erlang | LogNormal | Uniform, Field(discriminator="distribution")
 ]
+
+
+def shortest_s(law: TimeDistribution) -> float:
+    """Return the time that a law never falls below [s]."""
+    if isinstance(law, Deterministic):
+        return law.value_s
+    return law.low_s if isinstance(law, Uniform) else 0.0
+
+
+def longest_s(law: TimeDistribution) -> float:
+    """Return the time that a law never exceeds [s]; infinite where there is none."""
+    if isinstance(law, Deterministic):
+        return law.value_s
+    return law.high_s if isinstance(law, Uniform) else math.inf
 
 
 class DeterministicGaps(Description):

@@ -199,8 +199,8 @@ def _without_other_branches(found: list[ErrorDetails], value: object, deeper: bo
     """Return the errors of the branch that was meant: a table's when a table was written, else the plain value's."""
     if deeper:  # a list counts as too short when its entries are wrong: they are reported themselves
         found = [error for error in found if error["type"] != "too_short"]
-    meant = _TABLE_BRANCH if not isinstance(value, Mapping) else _SCALAR_BRANCH
-    kept = [error for error in found if error["type"] not in meant]
+    other = _TABLE_BRANCH if not isinstance(value, Mapping) else _SCALAR_BRANCH | {"unit"}
+    kept = [error for error in found if error["type"] not in other]
     if kept:
         return kept
     return [] if deeper and isinstance(value, Mapping) else found

@@ -14,7 +14,7 @@ from typing import Any
 
 import simpy
 
-from sim.data_plane import Key
+from sim.plane_values import Key
 
 Process = Generator[simpy.Event, Any, None]
 

@@ -14,8 +14,8 @@ from models.units import to_ns
 from sim.clock import Process
 from sim.control.assembly import Control, PlaneFactory
 from sim.control.cluster import Cluster, RunPlan
-from sim.data_plane import NotCovered
 from sim.kernel.tools.directory import is_whole, note_whole
+from sim.plane_values import NotCovered
 
 
 def simulate(

@@ -20,8 +20,8 @@ from scenarios.files.scenario import path_of, read_scenario
 from scenarios.runs.run import run
 from sim.control.assembly import Control
 from sim.control.cluster import RunPlan
-from sim.data_plane import Mail
 from sim.kernel.hand_over.plane import TwoKernels
+from sim.plane_values import Mail
 
 SHORT, ONE, TWO_HOSTS = "duration=20 s", "replications=1", "hosts.worker.count=2"
 CHECKPOINTS = 'fault_tolerance={ method = "checkpoint", interval = "1 s" }'

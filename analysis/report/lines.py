@@ -22,6 +22,7 @@ from analysis.runs.recovery_summary import Recovery, shown_phases
 
 _MOST_ROWS = 240
 _MOST_LINES = 8  # that can be told apart
+_NAME = 0.2  # part of the axis that the name of a failed host takes
 
 
 def latency(line: Latency, recoveries: Sequence[Recovery], *, around: Recovery | None = None) -> Figure:
@@ -39,7 +40,7 @@ def latency(line: Latency, recoveries: Sequence[Recovery], *, around: Recovery |
         "xaxis": {"title": {"text": "time of delivery [s]"}, "unifiedhovertitle": header("s")},
         "yaxis": {"title": {"text": "latency (log scale)"}, "type": "log", **log_ticks(line.p50_s, line.max_s)},
         "shapes": _phase_shapes(recoveries),
-        "annotations": _crash_marks(recoveries, around),
+        "annotations": _crash_marks(recoveries, around, float(at[-1] - at[0]) if at.size else 0.0),
         "hovermode": "x unified",
     }
     chosen = np.ones(at.size, bool)
@@ -223,16 +224,22 @@ def _shaded(recoveries: Sequence[Recovery]) -> tuple[str, ...]:
 
 
 def _phase_shapes(recoveries: Sequence[Recovery]) -> list[Spec]:
-    """Return a line at each failure, and a rectangle for each phase of its recovery."""
+    """Return a line at each failure, and a rectangle for each phase of its recovery.
+
+    Phases that two recoveries share are shaded once: not of a host that died while the job was down, and of a recovery
+    that was cut off until the failure that did so.
+    """
     shapes: list[Spec] = []
     for one in recoveries:
+        later = (other.failed_s for other in recoveries if other.failed_s > one.failed_s and other.within_s is None)
+        until = min(later, default=math.inf) if one.cut_off else math.inf
         mark = {"type": "line", "x0": one.failed_s, "x1": one.failed_s, "y0": 0, "y1": 1, "yref": "paper"}
         shapes.append({**mark, "line": {"color": "var:--crash", "width": 1.5, "dash": "dash"}})
         shapes += [
             {
                 "type": "rect",
                 "x0": begin,
-                "x1": end,
+                "x1": min(end, until),
                 "y0": 0,
                 "y1": 1,
                 "yref": "paper",
@@ -242,25 +249,34 @@ def _phase_shapes(recoveries: Sequence[Recovery]) -> list[Spec]:
                 "opacity": 0.22,
             }
             for phase, begin, end in one.ends()
+            if one.within_s is None and begin < until
         ]
     return shapes
 
 
-def _crash_marks(recoveries: Sequence[Recovery], around: Recovery | None) -> list[Spec]:
-    """Return the names of failed hosts at their failures; only the first four, or the one that is shown alone."""
-    named = [around] if around is not None else list(recoveries)[:4]
+def _crash_marks(recoveries: Sequence[Recovery], around: Recovery | None, length_s: float) -> list[Spec]:
+    """Return the names of failed hosts at their failures, or of the one that is shown alone.
+
+    There are four at most. Names that would overlap on an axis of that length are counted at the first.
+    """
+    named = list[tuple[Recovery, int]]()
+    for one in sorted(recoveries, key=lambda one: one.failed_s) if around is None else [around]:
+        if named and one.failed_s < named[-1][0].failed_s + _NAME * length_s:
+            named[-1] = (named[-1][0], named[-1][1] + 1)
+        else:
+            named.append((one, 0))
     return [
         {
             "x": one.failed_s,
             "y": 1,
             "yref": "paper",
-            "text": f"{text.label(one.failed, 18)} {one.happened}",
+            "text": f"{text.label(one.failed, 18)} {one.happened}" + (f", then {more} more" if more else ""),
             "showarrow": False,
             "xanchor": "left",
             "yanchor": "bottom",
             "font": {"color": "var:--crash", "size": 12},
         }
-        for one in named
+        for one, more in named[:4]
     ]
 
 

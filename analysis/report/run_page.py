@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from analysis.report import content as values
@@ -48,6 +49,7 @@ from models.scenario.events import (
     Rebalance,
     Reconfigure,
     Rescale,
+    Timed,
     WorkerFailure,
 )
 from models.scenario.fault_tolerance import Detector
@@ -324,12 +326,20 @@ def question(scenario: Scenario) -> str:
         return "How long do tuples take, and how busy is each operator?"
     if len(crashes) > _MOST_CRASHES:
         return f"What happens if hosts die ({len(crashes):,} failures)?"
-    dying = ", ".join(
-        f"{_who(event)} {'at' if event.delay is None else 'after'} {display.instant(event.at_s, 6)}"
-        for event in crashes
-    )
+    dying = ", ".join(f"{_who(event)} {_when(event)}" for event in crashes)
     who = "the driver" if all(isinstance(event, DriverFailure) for event in crashes) else "a host"
     return f"What happens if {who} dies ({dying})?"
+
+
+def _when(event: Timed) -> str:
+    """Return when an event happens, in words."""
+    if not event.laws:
+        return f"at {display.instant(event.fixed_s, 6)}"
+    if math.isinf(event.latest_s):
+        after = f"after {display.instant(event.earliest_s, 6)}"
+        return after if event.earliest_s else f"at {display.instant(event.mean_s, 6)} on average"
+    first, last = display.instant(event.earliest_s, 6), display.instant(event.latest_s, 6)
+    return f"at {first}" if first == last else f"between {first} and {last}"
 
 
 def _who(event: Death) -> str:
@@ -390,7 +400,7 @@ def _facts(scenario: Scenario) -> tuple[Fact, ...]:
     else:
         facts.append(Fact("fault tolerance", tolerance.method))
     facts += [
-        Fact("rebalance", f"{display.instant(one.at_s, 6)}, by {one.protocol}, to {', '.join(one.hosts)}")
+        Fact("rebalance", f"{_when(one).removeprefix('at ')}, by {one.protocol}, to {', '.join(one.hosts)}")
         for one in scenario.events.values()
         if isinstance(one, Rebalance)
     ][:_MOST_CRASHES]

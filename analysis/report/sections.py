@@ -255,12 +255,18 @@ def recovery_section(
         recovery_means_table(given, engine, kind) for kind, given in {"failure": means, **planned}.items() if given
     )
     of_job = any(one.cause == "checkpoints" for one in recoveries)
-    words = "Where the job failed no host died: more checkpoints expired in a row than are tolerated." if of_job else ""
+    words = ["Where the job failed no host died: more checkpoints expired in a row than are tolerated."] * of_job
+    if any(one.within_s is not None for one in recoveries):
+        words.append(
+            "A host that died while the job was down is recovered with the failure before, and has the same ends."
+        )
+    if any(one.cut_off for one in recoveries):
+        words.append("A recovery is cut off where a later failure takes something again: it ends when that is back.")
     return Section(
         "recovery",
         "Recovery",
         "Recovery",
-        words,
+        " ".join(words),
         figures=(drawn,) if drawn else (),
         tables=(*averages, tables.cut(listed)),
         definitions={head: said for head, said in tables.MEANING.items() if head in listed.heads},

@@ -45,7 +45,7 @@ def metrics_of(summary: RunSummary) -> Metrics:
     listed = replace(listed, migrations=(), rebalances=(), reconfigurations=())
     found = dict(_numbers(to_document(listed), ""))
     engine = summary.engine
-    failures = [one for one in summary.recoveries if not one.planned]
+    failures = [one for one in summary.recoveries if not one.planned and one.within_s is None]
     phases = [*PHASES, "total", "first_output", *(["first_visible"] if summary.visible is not None else [])]
     if any(one.last_replay_s is not None for one in failures):
         phases.append("last_replay")
@@ -77,7 +77,7 @@ def possible_metrics(scenario: Scenario) -> list[str]:
         elasticity=_of_zeros(Elasticity),
         maintenance=replace(_of_zeros(Maintenance), rounds=()),
         replicas=replace(_of_zeros(Replicas), each=()),
-        recoveries=tuple(replace(_of_zeros(Recovery), cause=cause) for cause in _causes(scenario)),
+        recoveries=tuple(replace(_of_zeros(Recovery), cause=cause, within_s=None) for cause in _causes(scenario)),
         migrations=(_of_zeros(Migration),),
         rebalances=(_of_zeros(Rebalance),),
         reconfigurations=(_of_zeros(Reconfiguration),),

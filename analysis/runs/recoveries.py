@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,11 @@ _ENDS = ("allocated_ns", "started_ns", "restored_ns", "replayed_ns")  # of phase
 
 
 def recoveries(
-    records: Sequence[RunRecords], visible: Sequence[np.ndarray] | None = None, acker: Acker | None = None
+    records: Sequence[RunRecords],
+    visible: Sequence[np.ndarray] | None = None,
+    acker: Acker | None = None,
+    *,
+    ends_others: bool = False,
 ) -> tuple[Recovery, ...]:
     """Return one entry for each failure of a host, by replication, time and host; an instant that never came is None.
 
@@ -30,15 +34,20 @@ def recoveries(
     allocated, `restore_s` = last restored - last started, `replay_s` = last replayed - last restored, `catch_up_s` =
     from then until the last task downstream of the recovered ones has caught up, each at least 0; `total_s` is their
     sum. A phase that ended for some key groups only has not ended. A host that had nothing on it is recovered when its
-    failure is detected. `key_groups` counts what was lost with the host. `cause` is crash, or suspicion where the host
-    lived and was fenced; checkpoints where the job failed, in place of a host; rescale where the job was stopped to get
-    other tasks: then detect_s is the time until all of them have ended, with the savepoint; stop where the host was
-    stopped on purpose, and rebalance where it has handed key groups over to one that has come. `visible` says when each
-    delivery of a replication was visible, where sinks commit at checkpoints; `acker` when roots fail, where there is
-    one.
+    failure is detected; but where a failure ends tasks of other hosts, too (`ends_others`), one that dies before these
+    have a host is a part of the same outage, and recovered when that is over. `key_groups` counts what was lost with
+    the host. `cause` is crash, or suspicion where the host lived and was fenced; checkpoints where the job failed, in
+    place of a host; rescale where the job was stopped to get other tasks: then detect_s is the time until all of them
+    have ended, with the savepoint; stop where the host was stopped on purpose, and rebalance where it has handed key
+    groups over to one that has come. `visible` says when each delivery of a replication was visible, where sinks commit
+    at checkpoints; `acker` when roots fail, where there is one.
     """
     shown: Sequence[np.ndarray | None] = [None] * len(records) if visible is None else visible
-    return tuple(entry for one, at in zip(records, shown, strict=True) for entry in _of_replication(one, at, acker))
+    return tuple(
+        entry
+        for one, at in zip(records, shown, strict=True)
+        for entry in _of_replication(one, at, acker, ends_others=ends_others)
+    )
 
 
 def recovery_means(
@@ -67,18 +76,50 @@ def recovery_means(
     return tuple(mean(phase) for phase in (*PHASES, "total", *outputs, *replayed)) if ended else ()
 
 
-def _of_replication(one: RunRecords, visible: np.ndarray | None, acker: Acker | None) -> list[Recovery]:
+def _of_replication(
+    one: RunRecords, visible: np.ndarray | None, acker: Acker | None, *, ends_others: bool
+) -> list[Recovery]:
     failures, rows = one.tables["failures"], one.tables["recoveries"]
     keys = {(int(at), int(host)) for at, host in zip(failures["failed_ns"], failures["host"], strict=True)}
-    return [
-        _recovery(one, host, at, _rows(failures, at, host), _rows(rows, at, host), visible, acker)
-        for at, host in sorted(keys)
-    ]
+    found = []
+    for at, host in sorted(keys):
+        own = _rows(failures, at, host)
+        before = _before(one, at) if ends_others and not own["lost_partitions"].sum() else None
+        found.append(_recovery(one, host, at, own, _rows(rows, at, host), visible, acker, before))
+    return found
 
 
 def _rows(table: _Table, at: int, host: int) -> dict[str, np.ndarray]:
-    chosen = (table["failed_ns"] == at) & (table["host"] == host)
-    return {name: column[chosen] for name, column in table.items()}
+    return _chosen(table, (table["failed_ns"] == at) & (table["host"] == host))
+
+
+def _chosen(table: _Table, which: np.ndarray) -> dict[str, np.ndarray]:
+    return {name: column[which] for name, column in table.items()}
+
+
+class _Before(NamedTuple):
+    """Failures before an instant whose tasks had no host then: when the first was, and when their phases end."""
+
+    failed_ns: int
+    ends: list[int | None]
+
+
+def _before(one: RunRecords, at_ns: int) -> _Before | None:
+    """Return what was down at an instant and had no host yet; None where there was nothing."""
+    failures, rows, outages = one.tables["failures"], one.tables["recoveries"], one.tables["outages"]
+    if not ((outages["from_ns"] <= at_ns) & ((outages["until_ns"] > at_ns) | (outages["until_ns"] == NEVER))).any():
+        return None
+    earlier = _chosen(failures, (failures["failed_ns"] <= at_ns) & (failures["lost_partitions"] > 0))
+    waited = _chosen(rows, (rows["failed_ns"] <= at_ns) & (rows["allocated_ns"] > at_ns))
+    instants = waited["failed_ns"] if waited["failed_ns"].size else earlier["failed_ns"][-1:]
+    if not instants.size:
+        return None
+    if waited["failed_ns"].size:
+        of = _chosen(earlier, np.isin(earlier["failed_ns"], instants))
+        return _Before(int(instants.min()), [*(_last(waited[name]) for name in _ENDS), _last(of["caught_up_ns"])])
+    # Tasks that all have a host now may be down until they have their state; what has none never had one again.
+    assigned = (rows["failed_ns"] == instants[0]).any()
+    return None if assigned else _Before(int(instants[0]), [None] * (len(PHASES) - 1))
 
 
 def _recovery(
@@ -89,22 +130,25 @@ def _recovery(
     rows: _Table,
     visible: np.ndarray | None,
     acker: Acker | None,
+    before: _Before | None,
 ) -> Recovery:
     groups = len(rows["failed_ns"])
     detected = _last(failure["detected_ns"])
     if groups < failure["lost_partitions"].sum():
         ends = [detected, *[None] * (len(PHASES) - 1)]  # nobody has taken over some of what was lost
+    elif before is not None:
+        ends = [detected, *before.ends]  # nothing was there any more
     elif not groups:
         ends = [detected] * len(PHASES)  # nothing was lost
     else:
         ends = [detected, *(_last(rows[name]) for name in _ENDS), _last(failure["caught_up_ns"])]
     lengths: list[int | None] = []
-    before: int | None = failed
+    last: int | None = failed
     for end in ends:
-        known = before is not None and end is not None
-        lengths.append(max(0, end - before) if known else None)  # type: ignore[operator]
+        known = last is not None and end is not None
+        lengths.append(max(0, end - last) if known else None)  # type: ignore[operator]
         # A phase that ends before the one in front of it has length 0: time does not run backwards.
-        before = max(before, end) if known else None  # type: ignore[type-var]
+        last = max(last, end) if known else None  # type: ignore[type-var]
     first_output = (
         _watched_output_s(one, failed, rows["restored_ns"])
         if one.detail == "histograms"
@@ -130,7 +174,20 @@ def _recovery(
         first_output_s=first_output,
         first_visible_s=None if visible is None else _first_output_s(one, failed, rows["restored_ns"], visible),
         last_replay_s=None if acker is None else _last_replay_s(one, acker, failed, rows),
+        within_s=None if before is None else seconds(before.failed_ns),
+        cut_off=_lost_again(one.tables["recoveries"], rows),
     )
+
+
+def _lost_again(table: _Table, rows: _Table) -> bool:
+    """Return whether a key group of these recoveries was lost by a later failure before it had caught up."""
+    later = _chosen(table, table["failed_ns"] > rows["failed_ns"].max(initial=0))
+    names = ("operator", "key_group")
+    lost: dict[tuple[int, ...], int] = {}
+    for *group, at in zip(*(later[name].tolist() for name in (*names, "failed_ns")), strict=True):
+        lost[tuple(group)] = min(at, lost.get(tuple(group), at))
+    own = zip(*(rows[name].tolist() for name in (*names, "caught_up_ns")), strict=True)
+    return any(tuple(group) in lost and (end == NEVER or lost[tuple(group)] < end) for *group, end in own)
 
 
 def _last_replay_s(one: RunRecords, acker: Acker, failed: int, rows: _Table) -> float | None:

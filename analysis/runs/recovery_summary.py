@@ -28,8 +28,12 @@ class Recovery:
     `key_groups` were lost with the host, and `replayed` tuples were sent again. `first_output_s` counts from the
     failure until, once the first state is restored, a sink takes a tuple that was created after the failure. It is
     known where single tuples are recorded. `first_visible_s` counts until the first of these is visible, where sinks
-    commit at checkpoints. `last_replay_s` counts until the last root has failed of which something was
-    lost, and is emitted again; it is known where there is an acker.
+    commit at checkpoints. `last_replay_s` counts until the last root has failed of which something was lost, and is
+    emitted again; it is known where there is an acker.
+
+    `within_s` is when an earlier failure had ended the tasks of this host before it died: it is recovered with that
+    one, and phases end with those of it. `cut_off` says that a later failure took something again before it had caught
+    up: phases end when that is back.
     """
 
     replication: int
@@ -49,6 +53,8 @@ class Recovery:
     first_output_s: float | None = None
     first_visible_s: float | None = None
     last_replay_s: float | None = None
+    within_s: float | None = None
+    cut_off: bool = False
 
     @property
     def suspected(self) -> bool:

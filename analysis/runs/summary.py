@@ -72,10 +72,11 @@ def summarise(scenario: Scenario, records: Sequence[RunRecords]) -> RunSummary:
     shown = None
     if commits(scenario) and not any(one.detail == "histograms" for one in records):
         shown = [visible_ns(scenario, one) for one in records]
-    recovered, numbers = (
-        recoveries(records, shown, scenario.fault_tolerance.acking),
-        [one.replication for one in records],
-    )
+    tolerance = scenario.fault_tolerance
+    # A driver takes all executors with it, and a rollback all tasks that are connected.
+    ends_others = tolerance.rolls_back or tolerance.batches is not None
+    recovered = recoveries(records, shown, tolerance.acking, ends_others=ends_others)
+    numbers = [one.replication for one in records]
     summary = RunSummary(
         scenario=scenario.name,
         seed=scenario.seed,

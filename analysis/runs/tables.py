@@ -60,8 +60,8 @@ _FEW_PHASES = 4  # that fit a terminal beside the instant of the failure; of mor
 def recoveries_table(recoveries: Sequence[Recovery], suspected: str = " (suspected)") -> Table:
     """Return the phases of each recovery, by what failed; `suspected` marks a host that lived and was fenced.
 
-    A host on which nothing was when it died is marked, too: its total is the time until that was noticed, and no end of
-    an outage, which it may have died in.
+    Marked are hosts on which nothing was when they died, those that died within an outage and are recovered with what
+    failed before, and recoveries that a later failure has cut off.
     """
     shown = shown_phases({phase: one.length_s(phase) for phase in PHASES} for one in recoveries)
     many = len(shown) > _FEW_PHASES
@@ -75,17 +75,18 @@ def recoveries_table(recoveries: Sequence[Recovery], suspected: str = " (suspect
         ),
         Column("total", display.duration, "total_s"),
     )
-    empty = [one.kind == "failure" and not one.key_groups for one in recoveries]
+    marks = [_mark(one) for one in recoveries]
     names = (
-        one.failed + suspected * one.suspected + _EMPTY * nothing
-        for one, nothing in zip(recoveries, empty, strict=True)
+        one.failed + suspected * one.suspected + (f" ({mark})" if mark else "")
+        for one, mark in zip(recoveries, marks, strict=True)
     )
     rows = tuple((name, *row) for name, row in zip(names, rows_of(recoveries, columns[1:]), strict=True))
     brief = "Recoveries"
     if any(one.suspected for one in recoveries):
         brief += f" ({suspected.strip()} lived, was silent for too long and was fenced)"
-    if any(empty):
-        brief += " (empty: no task was there, as while a job is down)"
+    for mark, words in _MARKS.items():
+        if mark in marks:
+            brief += f" ({mark}: {words})"
     if any(one.cause == "checkpoints" for one in recoveries):
         brief += " (the job: too many checkpoints expired in a row)"
     for cause, words in _ON_PURPOSE.items():
@@ -94,7 +95,18 @@ def recoveries_table(recoveries: Sequence[Recovery], suspected: str = " (suspect
     return Table("The phases of each recovery", columns, rows, "recoveries", brief_title=brief)
 
 
-_EMPTY = " (empty)"
+_MARKS = {"empty": "no task was there", "while down": "with the failure before", "cut off": "by a later failure"}
+
+
+def _mark(one: Recovery) -> str:
+    """Return what is to be known of a recovery to read its phases; empty for most."""
+    if one.within_s is not None:
+        return "while down"
+    if one.kind == "failure" and not one.key_groups:
+        return "empty"
+    return "cut off" if one.cut_off else ""
+
+
 _ON_PURPOSE = {
     "rescale": "the job: stopped to be rescaled",
     "stop": "some hosts: stopped on purpose",

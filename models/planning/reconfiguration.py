@@ -73,7 +73,7 @@ def in_order(scenario: Scenario, operator: str) -> list[tuple[str, Reconfigure]]
         for name, event in scenario.events.items()
         if isinstance(event, Reconfigure) and event.operator == operator
     ]
-    return sorted(found, key=lambda one: one[1].at_s)  # stable: at one instant, as in the file
+    return sorted(found, key=lambda one: one[1].earliest_s)  # stable: at one instant, as in the file
 
 
 def owners_after(

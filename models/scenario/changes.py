@@ -9,7 +9,7 @@ from typing import Any
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.scenario.file_keys import children_at, is_free_map
 from models.scenario.scenario import Scenario
-from models.validation_messages import nearest, path_text
+from models.validation_messages import nearest, path_text, similar
 
 VERSION = "engine.version"
 _OF_ALL = ("design", "designs", "sweep", "format", "replications", "seed")
@@ -34,6 +34,11 @@ def with_design(raw: Mapping[str, Any]) -> Mapping[str, Any]:
         InputFault(path_text(("designs", name, path)), NO_VALUE, "is the same for all designs")
         for path in values
         if split_path(path)[0] in _OF_ALL
+    )
+    raise_if_any(
+        InputFault(path_text(("designs", name, path)), NO_VALUE, "no such key", "a key has a name, as in duration")
+        for path in values
+        if not path
     )
     rest = {path: swept for path, swept in sweep.items() if path != "design"}
     tables, faults = changed({**raw, "designs": {name: values}, "sweep": rest}, values)
@@ -70,12 +75,13 @@ def _meet(one: str, other: str) -> bool:
 def changed(raw: Mapping[str, Any], changes: Mapping[str, object]) -> tuple[dict[str, Any], list[InputFault]]:
     """Return the tables with the changes whose paths exist, and the faults of the others."""
     tables: dict[str, Any] = copy.deepcopy(thawed(raw))
-    faults = []
+    faults: list[InputFault] = []
     for path, value in changes.items():
         steps = split_path(path)
         fault = _path_fault(tables, path, steps)
         if fault is not None:
-            faults.append(fault)
+            # Several keys of one table that is not there have one fault.
+            faults += [fault] if all((fault.path, fault.rule) != (one.path, one.rule) for one in faults) else []
             continue
         here = tables
         for step in steps[:-1]:
@@ -125,6 +131,11 @@ def _path_fault(tables: Mapping[str, Any], path: str, steps: list[str]) -> Input
         if not step or inside_plain or (known and step not in known) or unknown_name:
             choices = known or present
             where = path_text((step,)) if index == 0 else path_text(steps[: index + 1])
-            return InputFault(where if step else (path or "path"), NO_VALUE, "no such key", nearest(step, choices))
+            if not step:
+                return InputFault(path or '""', NO_VALUE, "no such key", "a key has a name, as in duration")
+            hint = similar(step, choices)
+            if unknown_name and not hint:
+                hint = f"{where}={{ ... }} with all of its keys would add it"
+            return InputFault(where, NO_VALUE, "no such key", hint or nearest(step, choices))
         here = here.get(step) if isinstance(here, Mapping) else None
     return None

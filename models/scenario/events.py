@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field
-from pydantic_core import PydanticCustomError
+from pydantic import Field
 
-from models.distributions import TimeDistribution
+from models.distributions import TimeDistribution, longest_s, shortest_s
 from models.schema_types import (
     Count,
     Description,
@@ -33,26 +31,49 @@ PROTOCOLS = (
 ADJUSTMENT = "oap"  # the protocol of a whole operator
 
 
-def _no_draw(value: object) -> object:
-    if isinstance(value, Mapping):
-        context = {
-            "rule": "must be one time, not a distribution",
-            "hint": 'what is drawn comes on top: at = "3 min", and delay = { distribution = ... }',
-        }
-        raise PydanticCustomError("unit", "{rule}", context)
-    return value
+class Timed(Description):
+    """Something that happens at a time of the run."""
+
+    kind: str
+    at_s: Seconds | TimeDistribution = Field(alias="at")
+    """When: a time from the start of the run, or a distribution of it, from which each replication draws its own, so
+    that it happens at other phases of heartbeats and checkpoints."""
+
+    @property
+    def mean_s(self) -> float:
+        """Return when it happens on average [s]."""
+        return self.fixed_s + sum(law.mean_s for law in self.laws)
+
+    @property
+    def earliest_s(self) -> float:
+        """Return before when it never happens [s]."""
+        return self.fixed_s + sum(shortest_s(law) for law in self.laws)
+
+    @property
+    def latest_s(self) -> float:
+        """Return after when it never happens [s]; infinite if it can happen at any time."""
+        return self.fixed_s + sum(longest_s(law) for law in self.laws)
+
+    def at(self, at_s: float) -> Self:
+        """Return the same event at a time [s], of which nothing is drawn."""
+        return self.model_copy(update={"at_s": at_s} | ({"delay": None} if hasattr(self, "delay") else {}))
+
+    @property
+    def fixed_s(self) -> float:
+        """Return the part of its time that is not drawn [s]."""
+        return self.at_s if isinstance(self.at_s, (int, float)) else 0.0
+
+    @property
+    def laws(self) -> tuple[TimeDistribution, ...]:
+        """Return the laws of the part that is drawn: of `at`, or of `delay`."""
+        laws = (self.at_s, getattr(self, "delay", None))
+        return tuple(law for law in laws if law is not None and not isinstance(law, (int, float)))
 
 
-Instant = Annotated[Seconds, BeforeValidator(_no_draw)]
-"""When something happens, beside a `delay` that is drawn."""
-
-
-class HostFailure(Description):
+class HostFailure(Timed):
     """A host dies; it comes back empty after `repair`, or never."""
 
     kind: Literal["host-failure"] = "host-failure"
-    at_s: Instant = Field(alias="at")
-    """When."""
     host: str
     """Host that dies."""
     delay: TimeDistribution | None = None
@@ -65,41 +86,35 @@ class HostFailure(Description):
     heartbeat is refused."""
 
 
-class DriverFailure(Description):
+class DriverFailure(Timed):
     """The driver dies, and with it all executors; their hosts live. For the method `micro-batch`."""
 
     kind: Literal["driver-failure"] = "driver-failure"
-    at_s: Instant = Field(alias="at")
-    """When."""
     delay: TimeDistribution | None = None
     """Time after `at` at which it dies, drawn for each replication, so that failures fall at other phases of batches;
     without it none."""
 
 
-class WorkerFailure(Description):
+class WorkerFailure(Timed):
     """The worker processes of a host die; the host lives, and its supervisor starts them again, as in Storm.
 
     Needs `workers.together`.
     """
 
     kind: Literal["worker-failure"] = "worker-failure"
-    at_s: Instant = Field(alias="at")
-    """When."""
     host: str
     """Host whose workers die."""
     delay: TimeDistribution | None = None
     """Time after `at` at which they die, drawn for each replication; without it none."""
 
 
-class HostRestart(Description):
+class HostRestart(Timed):
     """Hosts stop on purpose, one after the other, and come back: a rolling restart. For the method `changelog`.
 
     What a host has is committed as it stops: nothing of it comes twice, and nothing has to be repeated.
     """
 
     kind: Literal["host-restart"] = "host-restart"
-    at_s: Instant = Field(alias="at")
-    """When the first one stops."""
     hosts: tuple[str, ...] = Field(min_length=1)
     """Hosts that stop, in this order."""
     delay: TimeDistribution | None = None
@@ -114,12 +129,10 @@ class HostRestart(Description):
     """Keep or lose the states on its disk. `kept`: it has them again when it is back; `lost`: it is empty then."""
 
 
-class HostJoin(Description):
+class HostJoin(Timed):
     """A spare host is used from now on. For the method `changelog`."""
 
     kind: Literal["host-join"] = "host-join"
-    at_s: Seconds = Field(alias="at")
-    """When it is there."""
     host: str
     """Spare host."""
 
@@ -139,12 +152,10 @@ class FailureReplay(Description):
     """Host = host of the log; without it hosts of the same name."""
 
 
-class Migrate(Description):
+class Migrate(Timed):
     """A key group moves to another host by a migration protocol."""
 
     kind: Literal["migrate"] = "migrate"
-    at_s: Seconds = Field(alias="at")
-    """When."""
     operator: str
     """Operator whose key group moves."""
     key_group: int = Field(strict=True, ge=0)
@@ -156,12 +167,10 @@ class Migrate(Description):
     `pause_drain_resume` with methods that take none."""
 
 
-class Rescale(Description):
+class Rescale(Timed):
     """An operator gets another number of tasks."""
 
     kind: Literal["rescale"] = "rescale"
-    at_s: Seconds = Field(alias="at")
-    """When."""
     operator: str
     """Operator that is rescaled."""
     parallelism: Count
@@ -174,12 +183,10 @@ class Rescale(Description):
     it the one that goes with the method of recovery: `oap` with `elastic-upstream-backup`, else as for `migrate`."""
 
 
-class Rebalance(Description):
+class Rebalance(Timed):
     """All tasks of the dataflow, but those that stay, are killed and start on other hosts with their state."""
 
     kind: Literal["rebalance"] = "rebalance"
-    at_s: Seconds = Field(alias="at")
-    """When."""
     hosts: tuple[str, ...] = Field(min_length=1)
     """Host groups that the tasks go to: round robin over the free slots of their hosts."""
     protocol: Literal["dsm", "dcr", "ccr"] = "ccr"
@@ -191,12 +198,10 @@ class Rebalance(Description):
     when tasks are killed. Without it none; `storm rebalance -w`."""
 
 
-class Reconfigure(Description):
+class Reconfigure(Timed):
     """Key groups of an operator change their tasks while the job runs: in steps by `megaphone`, or by a baseline."""
 
     kind: Literal["reconfigure"] = "reconfigure"
-    at_s: Seconds = Field(alias="at")
-    """When."""
     operator: str
     """Operator whose key groups (bins) change their tasks."""
     protocol: Literal[
@@ -239,7 +244,8 @@ class Reconfigure(Description):
     empty."""
     next: Literal["now", "lag"] = "now"
     """When the time of the next step lies: when a step is over (`now`), or when it begins (`lag`), so that what comes
-    during a step waits for the next one too, as behind a source that releases its tuples together with the commands."""
+    during a step waits for the next one too, as behind a source that releases its tuples together with the commands. A
+    step that moves a key group of the one before again has its time when that is over in any case."""
     overlap: Literal["none", "pipelined"] = "none"
     """`pipelined`: key groups travel while others are written and read; `none`: all that go from one task to another in
     a step are written, sent and read as a whole."""

@@ -263,8 +263,8 @@ def _values_that_never_fit(base: Mapping[str, Any], paths: Mapping[str, Sequence
             left -= tried
             if never:
                 where = path_text(("sweep", path, index))
-                reason = fault.rule if fault.path == path else f"gives {fault}"
-                yield InputFault(where, value, reason, fault.hint if fault.path == path else "")
+                own = fault.path == (path or '""')
+                yield InputFault(where, value, fault.rule if own else f"gives {fault}", fault.hint if own else "")
 
 
 def _never_fits(

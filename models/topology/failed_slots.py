@@ -15,7 +15,7 @@ from models.topology import layout
 class WaitsForSlots:
     """A failure after which tasks wait for slots.
 
-    `event`: its name. `begins_s`: when the host dies, at the mean of its delay [s]. `ends_s`: when enough hosts are
+    `event`: its name. `begins_s`: when the host dies, on average [s]. `ends_s`: when enough hosts are
     back, which is the end of the run where they never are [s]. `needs`: slots that the tasks need, `has`: those of the
     hosts that are up.
     """
@@ -58,13 +58,12 @@ def _within(at_s: float, since_s: float, until_s: float) -> bool:
 
 def _down_s(failure: HostFailure) -> tuple[float, float]:
     """Return since when a host is down, and until when [s]."""
-    begins_s = failure.at_s + (failure.delay.mean_s if failure.delay else 0.0)
-    return begins_s, math.inf if failure.repair_s is None else begins_s + failure.repair_s
+    return failure.mean_s, math.inf if failure.repair_s is None else failure.mean_s + failure.repair_s
 
 
 def _needed(scenario: Scenario, at_s: float) -> int:
     """Return how many slots the tasks need that there are at an instant."""
     tasks = {name: operator.parallelism for name, operator in scenario.operators.items()}
-    rescalings = [one for one in scenario.events.values() if isinstance(one, Rescale) and one.at_s <= at_s]
-    tasks |= {one.operator: one.parallelism for one in sorted(rescalings, key=lambda one: one.at_s)}
+    rescalings = [one for one in scenario.events.values() if isinstance(one, Rescale) and one.mean_s <= at_s]
+    tasks |= {one.operator: one.parallelism for one in sorted(rescalings, key=lambda one: one.mean_s)}
     return (max if scenario.placement.slot_sharing else sum)(tasks.values())

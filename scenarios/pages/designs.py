@@ -27,6 +27,7 @@ _PATHS = {
     "latency_p50_s": "latency_s.p50",
     "latency_p99_s": "latency_s.p99",
     "pause_s": "migrations.pause_s.mean",
+    "longest_pause_s": "moves.pause_s",
     "moves": "migrations.count",
     "assisted_share": "elasticity.assisted_share",
     "usable_share": "elasticity.usable_share",

@@ -23,6 +23,7 @@ from models.units import to_ns
 from models.validation_messages import path_text
 
 _NUMBER = re.compile(r"[0-9]{1,19}")  # all that fit into 63 bits have so many digits
+_BLANKS = re.compile(r"[ \t]+")  # other characters that look like blanks are none
 _MOST_LINES = 1_000_000
 _FORM = 'as "M <ns> <worker of each bin>" or "D <ns> <bin> <worker> ..."'
 
@@ -50,11 +51,11 @@ def _read(operator: Operator, name: str, event: Reconfigure, folder: Path) -> tu
     assert event.file is not None
     path, value = _path(name), event.file
     try:
-        text = (folder / event.file).read_text(encoding="utf-8")
+        text = (folder / event.file).read_text(encoding="utf-8-sig")  # editors may put a byte order mark in front
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else "it is not a text in UTF-8"
         raise InputError.at(path, value, "cannot be read", why) from None
-    lines = text.splitlines()
+    lines = text.rstrip("\n").split("\n") if text.strip("\n") else []
     if not lines or len(lines) > _MOST_LINES:
         raise InputError.at(path, value, f"must have 1 to {_MOST_LINES} lines, and has {len(lines)}", _FORM)
     found, faults, latest = [], [], 0
@@ -81,7 +82,7 @@ class _BadLineError(ValueError):
 
 def _line(operator: Operator, name: str, line: str) -> Configuration:
     """Return the configuration in a line. Raises _BadLineError."""
-    kind, *words = line.split() or [""]
+    kind, *words = [word for word in _BLANKS.split(line) if word] or [""]
     if kind not in ("M", "D"):
         raise _BadLineError("must begin with M, a whole map, or D, differences", _FORM)
     wrong = next((word for word in words if not _NUMBER.fullmatch(word)), None)
@@ -117,8 +118,8 @@ def _check_pairs(operator: Operator, name: str, pairs: Sequence[tuple[int, int]]
 
 def _untimely(scenario: Scenario, name: str, event: Reconfigure, files: Files) -> Iterator[InputFault]:
     """Yield lines that move something at a time that is none for it."""
-    now, before = owners_before(scenario, name, files), set[int]()
-    at_ns, end_ns = to_ns(event.at_s), to_ns(scenario.duration_s)
+    now = owners_before(scenario, name, files)
+    at_ns, end_ns = to_ns(event.fixed_s), to_ns(scenario.duration_s)
     for number, line in enumerate(files[name], start=1):
         moves = {group for group, task in line.owners if now[group] != task}
         for group, task in line.owners:
@@ -126,16 +127,12 @@ def _untimely(scenario: Scenario, name: str, event: Reconfigure, files: Files) -
         rule, hint = "", ""
         if moves and line.time_ns < at_ns:
             rule = f"bin {min(moves)} would move at {line.time_ns} ns, in the past of the frontier"
-            hint = f"times count from the start of the run, and the event is at {units.show(event.at_s, 's')}"
+            hint = f"times count from the start of the run, and the event is at {units.show(event.fixed_s, 's')}"
         elif moves and line.time_ns >= end_ns:
             rule = f"bin {min(moves)} would move at {line.time_ns} ns, after the end of the run"
             hint = f"duration = {units.show(scenario.duration_s, 's')}, and times count from the start of the run"
-        elif event.next == "lag" and moves & before:
-            rule = f'bin {min(moves & before)} moves in the step before too, and with next = "lag" is on its way'
-            hint = 'next = "now" lets a step begin when the one before is over'
         if rule:
             yield InputFault(_path(name), event.file, f"line {number}: {rule}", hint)
-        before = moves or before
 
 
 def _path(name: str) -> str:
@@ -148,8 +145,8 @@ def _path(name: str) -> str:
 def migration_file(scenario: Scenario, name: str, inputs: RunInputs) -> str:
     """Return the steps of an event `reconfigure` as a migration file: the map before it, then a line for each step.
 
-    All steps have the time of the event, unless a file gives them others. Raises InputError for another event, and for
-    a number of key groups that is no power of two.
+    All steps have the time of the event, the mean where that is drawn, unless a file gives them others. Raises
+    InputError for another event, and for a number of key groups that is no power of two.
     """
     event = scenario.events.get(name)
     if not isinstance(event, Reconfigure):
@@ -161,6 +158,6 @@ def migration_file(scenario: Scenario, name: str, inputs: RunInputs) -> str:
         raise InputError.at(path, groups, "must be a power of two for Megaphone, which has 2^k bins")
     lines = [["M", 0, *owners_before(scenario, name, inputs.configurations)]]
     for step in steps_of(scenario, name, inputs):
-        time_ns = max(step.not_before_ns, to_ns(event.at_s))
+        time_ns = max(step.not_before_ns, to_ns(event.mean_s))
         lines.append(["D", time_ns, *(one for move in step.moves for one in (move.key_group, move.target))])
     return "".join(" ".join(map(str, line)) + "\n" for line in lines)

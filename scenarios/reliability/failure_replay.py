@@ -31,7 +31,7 @@ def replayed(scenario: Scenario, folder: Path) -> Scenario:
     found = {
         name: event
         for name, event in _events(replay, log, numbers, (begin_us, end_us))
-        if event.at_s < scenario.duration_s
+        if event.fixed_s < scenario.duration_s
     }
     if len(found) > _MOST:
         raise InputError.at("failures.log", replay.log, f"has {len(found)} failures in the run, {_MOST} at most")

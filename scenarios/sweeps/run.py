@@ -146,7 +146,7 @@ def _alone(file: Path) -> Iterator[None]:
 
 def _shorter(scenario: Scenario, part: float) -> Scenario:
     """Return the scenario with that part of its duration, in which all of its events still happen."""
-    events = {name: event.model_copy(update={"at_s": event.at_s * part}) for name, event in scenario.events.items()}
+    events = {name: event.at(event.mean_s * part) for name, event in scenario.events.items()}
     return scenario.model_copy(update={"duration_s": scenario.duration_s * part, "events": FrozenMap(events)})
 
 

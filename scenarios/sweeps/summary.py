@@ -15,13 +15,13 @@ from analysis.comparison import Difference, common_metrics, compare, mean_over
 from analysis.report import text
 from analysis.report.designs import counted
 from analysis.report.parts import Design
-from analysis.runs.metrics import FREE_SECTIONS, possible_metrics
+from analysis.runs.metrics import FREE_SECTIONS, Metrics, possible_metrics
 from models.errors import InputError
 from models.validation_messages import nearest
 from scenarios.pages.designs import DesignRuns, designs, difference
 from scenarios.sweeps.sweep import SweepResult
 
-MAIN_METRICS = (
+MAIN_METRICS: tuple[str, ...] = (
     "latency_s.mean",
     "latency_s.p99",
     "recoveries.total_s.mean",
@@ -70,9 +70,19 @@ def chosen_metrics(result: SweepResult, requested: Sequence[str] | None) -> list
     known = _seen(result)
     if requested:
         return [name for name in dict.fromkeys(requested) if name in known]
-    found = [name for name in MAIN_METRICS if name in known]
+    main = MAIN_METRICS
+    ways = {_moves_key_groups(row.metrics) for row in result.rows if row.metrics.get("moves.pause_s") is not None}
+    if len(ways) > 1:  # what only some designs have compares nothing
+        others = ("migrations.", "rebalances.")
+        main = (*(name for name in main if not name.startswith(others)), "moves.pause_s", "moves.completion_s")
+    found = [name for name in main if name in known]
     # A column of equal values tells nothing; latency stays, as a reader looks for it first.
     return [name for name in found if name.startswith("latency") or _varies(result, name)]
+
+
+def _moves_key_groups(metrics: Metrics) -> bool:
+    """Return whether a run moves single key groups, and not only steps of them, or the dataflow."""
+    return metrics.get("migrations.pause_s.max") is not None
 
 
 def differences(result: SweepResult, point: int, metrics: Sequence[str]) -> list[Difference]:
@@ -153,13 +163,18 @@ _MEASURES = {
     "recovery_s": "mean recovery time",
     "pause_s": "mean pause of a move",
 }
+_OF_ANY_MOVE = {"longest_pause_s": "maximum pause"}  # of a key group, a step, or the dataflow
 _MOST_NAMED = 4
 
 
 def sweep_answer(given: Sequence[DesignRuns]) -> tuple[str, ...]:
     """Return one or more sentences for each time that two designs or more have."""
     made = designs(given)
-    found = (_answer(given, made, measure, words) for measure, words in _MEASURES.items())
+    pauses = [one.of("pause_s").mean for one in made if one.of("longest_pause_s").mean is not None]
+    measures = dict(_MEASURES)
+    if None in pauses:  # not all move single key groups
+        measures = {name: words for name, words in measures.items() if name != "pause_s"} | _OF_ANY_MOVE
+    found = (_answer(given, made, measure, words) for measure, words in measures.items())
     return tuple(one for one in found if one)
 
 

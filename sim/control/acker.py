@@ -5,7 +5,8 @@ from __future__ import annotations
 from models.scenario.fault_tolerance import Acker
 from sim.clock import Process
 from sim.control.run_state import StateOn
-from sim.data_plane import AckerPlane, Failed
+from sim.data_plane import AckerPlane
+from sim.plane_values import Failed
 
 
 class RootTimeouts:

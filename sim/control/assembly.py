@@ -16,22 +16,22 @@ from sim.control.catch_up import CatchUps
 from sim.control.cluster import Cluster, RunPlan
 from sim.control.crash import CrashCoordinator
 from sim.control.failures import Failures
+from sim.control.group_membership import GroupMembership
 from sim.control.host_choice import HostChoice
 from sim.control.instances import CheckpointHosts, Instances, Outages
 from sim.control.job_scaling import JobScaling
 from sim.control.maintenance import Maintenance
-from sim.control.members import Members
 from sim.control.memory import Memory
 from sim.control.paces import Paces
 from sim.control.read_committed import ReadCommitted
 from sim.control.recoveries import Recoveries
 from sim.control.recovery import Recovery
 from sim.control.replicas import Replicas
-from sim.control.restarts import Restarts
 from sim.control.run_state import RunState
 from sim.control.slots import Slots
 from sim.control.source_reading import SourceReading
 from sim.control.statistics import Statistics
+from sim.control.task_relocation import TaskRelocation
 from sim.data_plane import DataPlane, Listener, Plane, TrimmingPlane
 from sim.migration.adjustment import AdjustmentServices
 from sim.migration.adjustments import Adjustments
@@ -83,7 +83,7 @@ class Control:
     rescaling: Rescaling
     elasticity: Elasticity
     maintenance: Maintenance
-    members: Members | None
+    membership: GroupMembership | None
     timeouts: RootTimeouts
     checkpoint_source: CheckpointSource
     barriers: BarrierCheckpoints
@@ -133,7 +133,7 @@ class Control:
             self.job_scaling = JobScaling(state, method, self.crash, self.failures, self.barriers, self.recoveries)
         self.readers = ReadCommitted(state, self.instances)
         self._read_sources(state)
-        self.coordinator.runtime.restarts = Restarts(
+        self.coordinator.runtime.relocation = TaskRelocation(
             state,
             self.instances,
             hosts,
@@ -158,10 +158,12 @@ class Control:
             state, self.statistics, self.checkpoint_hosts, self.migrations, spares, self.slots, operators
         )
         self.maintenance = Maintenance(state, self.statistics, self.migrations)
-        self.members = None
+        self.membership = None
         if isinstance(method, RestoreFromChangelog):
-            self.members = Members(state, method, self.recovery, self.recoveries, self.crash, self.failures, spares)
-            self.crash.host_back = self.members.came
+            self.membership = GroupMembership(
+                state, method, self.recovery, self.recoveries, self.crash, self.failures, spares
+            )
+            self.crash.host_back = self.membership.came
         self.timeouts = RootTimeouts(state)
         self.checkpoint_source = CheckpointSource(state, self.coordinator, self.timeouts)
         self.checkpoint_source.initialised = self.rebalances.initialised
@@ -188,8 +190,8 @@ class Control:
             self.replicas.start()
             self.recovery.method.start()
             self.failures.start()
-            if self.members is not None:
-                self.members.start()
+            if self.membership is not None:
+                self.membership.start()
             self.migrations.start()
             (self.job_scaling or self.rescaling).start()
             self.rebalancing.start()

@@ -26,8 +26,8 @@ from sim.control.cluster import RunPlan
 from sim.control.local_copies import LocalCopies
 from sim.control.pre_commits import PreCommits
 from sim.control.run_state import RunState
-from sim.data_plane import CONTROL, REMOTE, Mail
 from sim.draws import code_of, uniform
+from sim.plane_values import CONTROL, REMOTE, Mail
 
 Ended = Callable[[bool], None]  # told whether a checkpoint is complete
 

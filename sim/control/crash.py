@@ -14,13 +14,13 @@ from models.records.tables import THE_JOB
 from sim.clock import Process
 from sim.control.catch_up import CatchUps
 from sim.control.cluster import LostPartition
+from sim.control.failover_regions import FailoverRegions
 from sim.control.instances import Outages
 from sim.control.micro_batches import MicroBatches
 from sim.control.recoveries import PartitionRecovery, Recoveries
 from sim.control.recovery import Recovery
-from sim.control.region_restarts import RegionRestarts
 from sim.control.replicas import Replicas
-from sim.control.restart_loop import JOB, RestartLoop
+from sim.control.restart_attempts import JOB, RestartAttempts
 from sim.control.run_state import RunState
 from sim.migration.moves import Migrations
 from sim.recovery.micro_batch import MicroBatch
@@ -42,15 +42,17 @@ class CrashCoordinator:
     ) -> None:
         self.state, self.cluster, self.outages, self.catch_ups = state, state.cluster, outages, catch_ups
         self.replicas, self.migrations, self.recoveries, self.recovery = replicas, migrations, recoveries, recovery
-        self._loop = RestartLoop(state)
+        self._attempts = RestartAttempts(state)
         self.together = state.plan.scenario.workers.together  # tasks of a host start as one worker
         self.regions = None
         if isinstance(recovery.method, RegionRestart):
-            self.regions = RegionRestarts(state, recovery.method, recoveries, self._loop, self._start, self._kill_all)
+            self.regions = FailoverRegions(
+                state, recovery.method, recoveries, self._attempts, self._start, self._kill_all
+            )
         self.batches = None
         if isinstance(recovery.method, MicroBatch):
             instances = replicas.instances
-            self.batches = MicroBatches(state, recovery.method, recoveries, instances, self._loop, self._start)
+            self.batches = MicroBatches(state, recovery.method, recoveries, instances, self._attempts, self._start)
         self.checkpoints_end: Callable[[], None] | None = None  # called when tasks are lost; set where barriers are
         if self.batches is not None:
             self.checkpoints_end = self.batches.undo
@@ -135,7 +137,7 @@ class CrashCoordinator:
         assert self.regions is not None
         lost = self.lose_job()
         if new_job:
-            self._loop.forget()
+            self._attempts.forget()
         now = self.state.clock.now_ns()
         self.regions.stopped([LostPartition(one, THE_JOB, failed_ns, row, detected_ns=now) for one in lost], wait_ns)
 
@@ -248,17 +250,19 @@ class CrashCoordinator:
         if new:
             host = self.state.plan.host_names[first.host]
             subject = JOB if self.state.plan.scenario.fault_tolerance.rolls_back else f"what was on {host}"
-            if not (yield from self._loop.pass_by(subject, first.failure, lambda: first)):
+            if not (yield from self._attempts.pass_by(subject, first.failure, lambda: first)):
                 for loss in detected:
                     waiting.remove(loss)
                 return
             # A host that lives, or is back, starts its workers by itself.
-            yield from self._loop.allocate(first.failure, at_once=self.together and self.cluster.trusted[first.host])
+            yield from self._attempts.allocate(
+                first.failure, at_once=self.together and self.cluster.trusted[first.host]
+            )
         found = [loss for loss in map(self.recovery.allocate, filter(self._is_lost, detected)) if loss]
         for loss in detected:
             waiting.remove(loss)
         waiting += found
-        yield from self._loop.restart(first, self.recovery.method.restarts(first.failed_ns) if new else 1)
+        yield from self._attempts.restart(first, self.recovery.method.restarts(first.failed_ns) if new else 1)
         for loss in found:
             waiting.remove(loss)
         self._start([loss for loss in found if self._is_lost(loss)])

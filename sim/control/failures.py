@@ -15,16 +15,16 @@ from models import display
 from models.records.decisions import Action, Verdict
 from models.records.tables import NEVER, THE_JOB
 from models.scenario.cluster import ExponentialFailures, ScheduledFailures
-from models.scenario.events import Death, DriverFailure, HostFailure, HostRestart, WorkerFailure
+from models.scenario.events import DriverFailure, HostFailure, WorkerFailure
 from models.scenario.fault_tolerance import Detector
 from models.units import to_ns
 from sim.clock import Process
-from sim.control.cluster import LostPartition, RunPlan
+from sim.control.cluster import LostPartition
 from sim.control.crash import CrashCoordinator
-from sim.control.restart_loop import JOB
+from sim.control.restart_attempts import JOB
 from sim.control.run_state import StateOn
 from sim.data_plane import Plane
-from sim.draws import at_least_one_ns, code_of, delay_ns, delays_ns, generator, numbered, uniforms
+from sim.draws import at_least_one_ns, code_of, delays_ns, generator, numbered, uniforms
 
 _BLOCK = 1024
 _FAR_NS = 1 << 62  # after the end of every run
@@ -107,14 +107,6 @@ WORKER = "worker"
 STOP, REBALANCE = "stop", "rebalance"  # of a host on purpose; key groups that go to one that has come
 
 
-def instant_ns(plan: RunPlan, name: str, event: Death | HostRestart) -> int:
-    """Return when the host, its workers, or the driver, of an event of this name dies or stops in the replication."""
-    if event.delay is None:
-        return to_ns(event.at_s)
-    code = code_of(plan.scenario.seed, plan.replication, "event", name)
-    return to_ns(event.at_s) + delay_ns(event.delay, 0, code)
-
-
 class _Failure(NamedTuple):
     host: int
     lost: list[int]  # partitions
@@ -141,11 +133,11 @@ class Failures:
         clock, plan = self.state.clock, self.state.plan
         for name, event in self.scenario.events.items():
             if isinstance(event, HostFailure):
-                clock.process(self._event(event, instant_ns(plan, name, event)))
+                clock.process(self._event(event, plan.instant_ns(name)))
             elif isinstance(event, DriverFailure):
-                clock.process(self._driver(instant_ns(plan, name, event)))
+                clock.process(self._driver(plan.instant_ns(name)))
             elif isinstance(event, WorkerFailure):
-                clock.process(self._workers(event.host, instant_ns(plan, name, event)))
+                clock.process(self._workers(event.host, plan.instant_ns(name)))
         for host, group in enumerate(plan.host_groups):
             law = group.failures
             if isinstance(law, ExponentialFailures):

@@ -10,7 +10,8 @@ from sim.control.cluster import NOWHERE
 from sim.control.replicas import Replicas
 from sim.control.run_state import StateOn
 from sim.control.slots import Slots
-from sim.data_plane import REMOTE, Plane
+from sim.data_plane import Plane
+from sim.plane_values import REMOTE
 
 
 class Choice(NamedTuple):

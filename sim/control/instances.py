@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 from models.records.decisions import Action
 from models.records.tables import NEVER
 from sim.control.run_state import StateOn
-from sim.data_plane import NO_HOST, InstancePlane, Plane
+from sim.data_plane import InstancePlane, Plane
+from sim.plane_values import NO_HOST
 
 
 class Outages:

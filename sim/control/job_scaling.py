@@ -22,7 +22,7 @@ from sim.control.barriers import BarrierCheckpoints
 from sim.control.crash import CrashCoordinator
 from sim.control.failures import RESCALE, Failures
 from sim.control.recoveries import Recoveries
-from sim.control.restart_loop import JOB
+from sim.control.restart_attempts import JOB
 from sim.control.run_state import RunState
 from sim.recovery.region_restart import RegionRestart
 
@@ -77,12 +77,12 @@ class JobScaling:
 
     def start(self) -> None:
         """Start the events of the scenario."""
-        for event in self.state.plan.scenario.events.values():
+        for name, event in self.state.plan.scenario.events.items():
             if isinstance(event, Rescale):
-                self.clock.process(self._event(event))
+                self.clock.process(self._event(name, event))
 
-    def _event(self, event: Rescale) -> Process:
-        yield self.clock.sleep(to_ns(event.at_s))
+    def _event(self, name: str, event: Rescale) -> Process:
+        yield self.clock.sleep(self.state.plan.instant_ns(name))
         operator = [operator.name for operator in self.state.plan.operators].index(event.operator)
         if self.times.adapts:
             self.wanted[operator] = event.parallelism

@@ -31,10 +31,10 @@ from sim.control.catch_up import CatchUp
 from sim.control.cluster import LostPartition, RunPlan
 from sim.control.instances import Instances
 from sim.control.recoveries import Recoveries
-from sim.control.restart_loop import RestartLoop
+from sim.control.restart_attempts import RestartAttempts
 from sim.control.run_state import RunState
-from sim.data_plane import REMOTE
 from sim.draws import code_of, delay_ns
+from sim.plane_values import REMOTE
 from sim.recovery.micro_batch import MicroBatch
 
 _Answer = Generator[simpy.Event, Any, bool]
@@ -51,7 +51,7 @@ class MicroBatches:
         method: MicroBatch,
         recoveries: Recoveries,
         instances: Instances,
-        loop: RestartLoop,
+        attempts: RestartAttempts,
         start: Callable[[Sequence[LostPartition]], None],
     ) -> None:
         tolerance = state.plan.scenario.fault_tolerance
@@ -59,7 +59,7 @@ class MicroBatches:
         self.state, self.cluster, self.plane, self.clock = state, state.cluster, state.plane, state.clock
         self.method, self.recoveries, self.catch_ups = method, recoveries, recoveries.catch_ups
         self._times, self._interval_ns = tolerance.batches, max(1, to_ns(tolerance.interval_s))
-        self._loop, self._start = loop, start
+        self._attempts, self._start = attempts, start
         self._stages = _stages(state.plan)
         self._last = max(self._stages)  # of the sinks
         self._states = self._partitions(lambda operator: tolerance.saves(operator.description))
@@ -346,13 +346,13 @@ class MicroBatches:
             self._waits = True
             self.state.decide(Action.RESTART, "the driver", "no host is alive", verdict=Verdict.REFUSED)
             return
-        yield from self._loop.allocate(first.failure)
+        yield from self._attempts.allocate(first.failure)
         now = self.clock.now_ns()
         for k, loss in enumerate(self._lost):
             self.recoveries.starting.remove(loss)
             self._lost[k] = loss._replace(allocated_ns=now)
             self.recoveries.starting.append(self._lost[k])
-        yield from self._loop.restart(first)
+        yield from self._attempts.restart(first)
         self._restarting = False
         self.method.driver_starts()
         yield from self._run(restarted=True)

@@ -14,8 +14,9 @@ from sim.control.recoveries import PartitionRecovery, Recoveries
 from sim.control.replicas import Replicas
 from sim.control.run_state import StateOn
 from sim.control.shared_reads import SharedReads
-from sim.data_plane import REMOTE, InstancePlane
+from sim.data_plane import InstancePlane
 from sim.migration.moves import Migrations
+from sim.plane_values import REMOTE
 from sim.recovery import method_of
 
 _NS = 1_000_000_000

@@ -20,7 +20,8 @@ from sim.clock import Process
 from sim.control.cluster import NOWHERE, LostPartition
 from sim.control.instances import CheckpointHosts, Instances
 from sim.control.run_state import StateOn
-from sim.data_plane import NO_HOST, REMOTE, InstancePlane
+from sim.data_plane import InstancePlane
+from sim.plane_values import NO_HOST, REMOTE
 
 REPLICATE = "replicate"
 START, RENEWED = "start", "renewed"

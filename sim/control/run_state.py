@@ -14,7 +14,8 @@ from models.records.decisions import Action, Decision, Verdict
 from models.records.tables import HISTOGRAM_TABLES, TABLES, table
 from sim.clock import Clock
 from sim.control.cluster import Cluster, ClusterView, RunPlan
-from sim.data_plane import NO_HOST, CheckpointPlane, DataPlane, Plane, RecoverablePlane, Rows
+from sim.data_plane import CheckpointPlane, DataPlane, Plane, RecoverablePlane
+from sim.plane_values import NO_HOST, Rows
 
 _SECOND = 1_000_000_000
 _OF_THE_PLANE = ("visits", "waiting", "deliveries", "dropped", "checkpoints", "messages")

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from sim.clock import MESSAGE, channel
 from sim.control.restores import Restore, Restores
 from sim.control.run_state import StateOn
-from sim.data_plane import REMOTE, Plane
+from sim.data_plane import Plane
+from sim.plane_values import REMOTE
 
 _NS = 1_000_000_000
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from models.units import to_ns
 from sim.clock import MESSAGE, channel
 from sim.control.run_state import StateOn
-from sim.data_plane import Parcel, ParcelPlane
+from sim.data_plane import ParcelPlane
+from sim.plane_values import Parcel
 
 _NS = 1_000_000_000
 _Parcels = tuple[Parcel, ...]

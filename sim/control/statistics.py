@@ -10,7 +10,8 @@ import numpy as np
 from models.checked_arrays import FloatArray, IntArray
 from sim.control.cluster import RunPlan
 from sim.control.run_state import StateOn
-from sim.data_plane import CountingPlane, Statistic
+from sim.data_plane import CountingPlane
+from sim.plane_values import Statistic
 
 _NS = 1e9
 

@@ -13,8 +13,8 @@ from sim.control.catch_up import CatchUps
 from sim.control.instances import CheckpointHosts, Instances
 from sim.control.recoveries import Recoveries
 from sim.control.run_state import RunState
-from sim.data_plane import NO_HOST, REMOTE
 from sim.migration.protocol import WHOLE, Carrier, Context, Message, Plan, Protocol, ProtocolRun, Request, Territory
+from sim.plane_values import NO_HOST, REMOTE
 
 _NS = 1_000_000_000
 

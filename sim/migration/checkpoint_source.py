@@ -17,7 +17,6 @@ from typing import Any, ClassVar, NamedTuple
 from models.units import to_ns
 from sim.control.acker import RootTimeouts
 from sim.control.run_state import RunState
-from sim.data_plane import Parcel
 from sim.draws import code_of, delay_ns
 from sim.migration.coordinator import RunCoordinator
 from sim.migration.protocol import Message, PlanKind, ProtocolRun, Request, Restart, Territory
@@ -34,6 +33,7 @@ from sim.migration.waves import (
     WaveProtocol,
 )
 from sim.migration.waves import work_ns as work_of
+from sim.plane_values import Parcel
 
 
 @dataclass(frozen=True)
@@ -333,14 +333,14 @@ class CheckpointSource(PlanKind[Request]):
 
     def takes_back(self, run: Any, partitions: Collection[int]) -> set[int]:
         """Start lost subtasks elsewhere: they hold their input until an INIT has brought their states back."""
-        restarts, at, taken = self.coordinator.runtime.restarts, self.state.cluster.partition_task, set[int]()
+        relocation, at, taken = self.coordinator.runtime.relocation, self.state.cluster.partition_task, set[int]()
         workers = self.state.plan.scenario.workers
         gate_ns = None if workers.gate_s is None else to_ns(workers.gate_s)
         for subtask, own in run.plan.flow.partitions.items():
             lost = [one for one in own if one in partitions]
             task = at[subtask]
             restart = Restart(task, self.state.cluster.task_host[task], gate_ns=gate_ns)
-            if lost and restarts.start_elsewhere(restart, lost):
+            if lost and relocation.start_elsewhere(restart, lost):
                 taken.update(lost)
         return taken
 

@@ -14,8 +14,8 @@ from sim.control.catch_up import CatchUps
 from sim.control.instances import Instances
 from sim.control.replicas import Replicas
 from sim.control.run_state import RunState
-from sim.data_plane import REMOTE
 from sim.migration.protocol import Carrier, Context, Message, Plan, Protocol, ProtocolRun, Request, Territory
+from sim.plane_values import REMOTE
 
 _NS = 1_000_000_000
 

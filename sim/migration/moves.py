@@ -10,20 +10,19 @@ from models.records.decisions import Action, Verdict
 from models.records.tables import NEVER
 from models.scenario.events import Migrate, Reconfigure
 from models.topology import layout
-from models.units import to_ns
 from sim.clock import Process
 from sim.control.catch_up import CatchUps
 from sim.control.instances import Instances
 from sim.control.replicas import REPLICATE, SWITCHOVER, Replicas
 from sim.control.run_state import RunState
 from sim.control.slots import Slots
-from sim.data_plane import REMOTE
 from sim.migration.coordinator import RunCoordinator
 from sim.migration.move import MigrationRun, Move, MoveProtocol, MoveRequest, MoveServices
 from sim.migration.protocol import PlanKind
 from sim.migration.protocols import PROTOCOLS, PROTOCOLS_WITHOUT_CHECKPOINTS
 from sim.migration.protocols.pause_drain_resume import PauseDrainResume
 from sim.migration.protocols.replicate import Replicate, ReplicateWithoutCheckpoints
+from sim.plane_values import REMOTE
 
 
 class Migrations(PlanKind[MoveRequest]):
@@ -62,12 +61,12 @@ class Migrations(PlanKind[MoveRequest]):
         """Start the events of the scenario."""
         for name, event in self.state.plan.scenario.events.items():
             if isinstance(event, Migrate):
-                self.state.clock.process(self._event(event))
+                self.state.clock.process(self._event(name, event))
             elif isinstance(event, Reconfigure) and event.moves_each:
                 self.state.clock.process(self._plan(name, event))
 
-    def _event(self, event: Migrate) -> Process:
-        yield self.state.clock.sleep(to_ns(event.at_s))
+    def _event(self, name: str, event: Migrate) -> Process:
+        yield self.state.clock.sleep(self.state.plan.instant_ns(name))
         plan = self.state.plan
         operator = [operator.name for operator in plan.operators].index(event.operator)
         group = plan.first_partition[operator] + event.key_group
@@ -75,7 +74,7 @@ class Migrations(PlanKind[MoveRequest]):
 
     def _plan(self, name: str, event: Reconfigure) -> Process:
         """Move each key group of a plan by itself, all at once."""
-        yield self.state.clock.sleep(to_ns(event.at_s))
+        yield self.state.clock.sleep(self.state.plan.instant_ns(name))
         scenario, plan = self.state.plan.scenario, self.state.plan
         operator = [operator.name for operator in plan.operators].index(event.operator)
         placed = layout.placement(scenario)

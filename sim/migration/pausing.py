@@ -6,9 +6,9 @@ from collections.abc import Hashable, Sequence
 from functools import partial
 from typing import Any
 
-from sim.data_plane import Parcel
 from sim.migration.protocol import Message
 from sim.migration.reconfiguration import ReconfigurationContext
+from sim.plane_values import Parcel
 
 _NO_PARCEL = -1  # the number of a state that is copied, while its key groups stay where they are
 

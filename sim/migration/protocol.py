@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from sim.control.run_state import RunState
 from sim.control.state_store import StateStore
-from sim.data_plane import CONTROL, Parcel
+from sim.plane_values import CONTROL, Parcel
 
 _NS = 1_000_000_000
 WHOLE = None  # in place of a key group: all of an operator
@@ -211,8 +211,8 @@ class Restart:
     """Whether a host has died, so that upstream has to send once more what it keeps for the successor."""
 
 
-class Restarts(typing.Protocol):
-    """Kills and starts tasks: `sim.control.restarts.Restarts`, which knows managers that know this module."""
+class Relocation(typing.Protocol):
+    """Kills and starts tasks: `sim.control.task_relocation`, which knows managers that know this module."""
 
     def start_elsewhere(self, restart: Restart, partitions: Sequence[int]) -> bool:
         """Start the successor of a task that has died with its host, on another one; return whether there is one."""
@@ -229,7 +229,7 @@ class Carrier(typing.Protocol):
 
     state: RunState
     store: StateStore
-    restarts: Restarts
+    relocation: Relocation
 
     def send(self, message: Message, turn: bool, channels: int = 0) -> None:
         """Hand a message to the data plane."""
@@ -383,7 +383,7 @@ class Context:
         rate, size = operator.description.deserialise_bytes_per_s, sum(p.bytes for p in parcels if p.partitions)
 
         def read() -> None:
-            self._runtime.restarts.bring_back(self.me, parcels, partitions, resend())
+            self._runtime.relocation.bring_back(self.me, parcels, partitions, resend())
             self._runtime.deliver(message)
 
         if rate is None or not size or operator.service_ns is None:
@@ -401,7 +401,7 @@ class Context:
         """
         number, runtime = self._run.number, self._runtime
         started = lambda new: runtime.tell(Message(number, then, task, CONTROL, new))  # noqa: E731
-        runtime.restarts.restart(Restart(task, host, start_ns, started=started))
+        runtime.relocation.restart(Restart(task, host, start_ns, started=started))
 
     # -- facts
 

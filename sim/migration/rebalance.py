@@ -18,7 +18,6 @@ from models.topology import layout
 from sim.clock import Clock
 from sim.control.cluster import NOWHERE
 from sim.control.run_state import RunState
-from sim.data_plane import Parcel
 from sim.migration.coordinator import RunCoordinator
 from sim.migration.protocol import (
     WHOLE,
@@ -32,6 +31,7 @@ from sim.migration.protocol import (
     Territory,
 )
 from sim.migration.waves import COMMIT, INIT, PREPARE, Address, Flow, Wave, WaveContext, WavePlan, WaveProtocol, work_ns
+from sim.plane_values import Parcel
 
 
 class Phase(Enum):
@@ -150,7 +150,7 @@ class RebalanceContext(WaveContext):
         run.marks["commanded"] = clock.now_ns()
         for subtask, host in plan.hosts.items():
             restart = restart_of(run, clock, at[subtask], host, plan.start_ns[subtask])
-            self._runtime.restarts.restart(restart if gated else replace(restart, gate_ns=None))
+            self._runtime.relocation.restart(restart if gated else replace(restart, gate_ns=None))
 
     def _sends_again(self) -> bool:
         """Return whether a host has died since: its partitions may lack what was sent."""
@@ -337,7 +337,7 @@ class Rebalances(PlanKind[RebalanceRequest]):
         """Have a task that has started go on at once with empty states, where nobody brings any back."""
         if self._begins_empty(run.name):
             subtask = self.cluster.partitions_at(task)[0]
-            self.coordinator.runtime.restarts.bring_back(task, (), None, resend=False)
+            self.coordinator.runtime.relocation.bring_back(task, (), None, resend=False)
             self.initialised(subtask, task)
 
     def holds_back_waves(self) -> bool:
@@ -441,14 +441,14 @@ class Rebalances(PlanKind[RebalanceRequest]):
 
     def takes_back(self, run: RebalanceRun, partitions: Collection[int]) -> set[int]:
         """Start subtasks again that were killed and not initialised yet: their states are in the state store."""
-        restarts, at, taken = self.coordinator.runtime.restarts, self.cluster.partition_task, set[int]()
+        relocation, at, taken = self.coordinator.runtime.relocation, self.cluster.partition_task, set[int]()
         if Phase.KILLED not in run.facts or not run.saves:
             return taken
         for subtask in sorted(run.plan.flow.partitions.keys() - run.initialised):
             # Partitions of a subtask share their task until it is initialised: they are lost together.
             lost = [one for one in run.plan.flow.partitions[subtask] if one in partitions]
             restart = restart_of(run, self.state.clock, at[subtask], run.plan.hosts[subtask], 0)
-            if lost and restarts.start_elsewhere(restart, lost):
+            if lost and relocation.start_elsewhere(restart, lost):
                 taken.update(lost)
         return taken
 

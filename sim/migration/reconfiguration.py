@@ -20,9 +20,9 @@ from sim.clock import Process
 from sim.control.memory import Memory
 from sim.control.placing import senders_to
 from sim.control.run_state import RunState
-from sim.data_plane import Parcel
 from sim.migration.coordinator import RunCoordinator
 from sim.migration.protocol import WHOLE, Context, Message, Plan, PlanKind, Protocol, ProtocolRun, Request, Territory
+from sim.plane_values import Parcel
 
 _NS = 1_000_000_000
 
@@ -76,6 +76,16 @@ class Reconfiguration(Plan):
     def territory(self) -> Territory:
         """Return the operator, and those that stop."""
         return tuple((one, WHOLE) for one in dict.fromkeys((self.operator, *self.stops)))
+
+    def announced(self, step: int) -> bool:
+        """Return whether the time of a step lies where the one before begins.
+
+        A key group has one next task at a time: a step with one that the step before moves, too, waits for its end.
+        """
+        if self.next == "now" or not 0 < step < len(self.steps):
+            return False
+        own, before = ({one for carry in self.steps[k] for one in carry.partitions} for k in (step, step - 1))
+        return own.isdisjoint(before)
 
     def concerned(self, step: int) -> tuple[int, ...]:
         """Return the tasks that hear when the time of a step has passed."""
@@ -260,7 +270,7 @@ class Reconfigurations(PlanKind[ReconfigurationRequest]):
                 self.state.clock.process(self._event(name, event))
 
     def _event(self, name: str, event: Reconfigure) -> Process:
-        yield self.state.clock.sleep(to_ns(event.at_s))
+        yield self.state.clock.sleep(self.state.plan.instant_ns(name))
         operator = next(one.index for one in self.state.plan.operators if one.name == event.operator)
         territory = tuple((one, WHOLE) for one in dict.fromkeys((operator, *self._stops(event))))
         now = self.state.clock.now_ns()

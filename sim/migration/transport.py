@@ -9,8 +9,8 @@ from typing import Any
 from sim.clock import Process
 from sim.control.run_state import RunState
 from sim.control.state_store import StateStore
-from sim.data_plane import CONTROL, Mail
-from sim.migration.protocol import Message, ProtocolRun, Restarts
+from sim.migration.protocol import Message, ProtocolRun, Relocation
+from sim.plane_values import CONTROL, Mail
 
 
 def _alike(message: Message) -> tuple[Hashable, ...]:
@@ -24,7 +24,7 @@ class ProtocolRuntime:
     Messages to the coordinator take the latency, and occupy no link.
     """
 
-    restarts: Restarts
+    relocation: Relocation
     """Set by who makes the managers above."""
 
     def __init__(

@@ -24,8 +24,8 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 from models.scenario.runtime import Waves
 from models.units import to_ns
 from sim.control.cluster import Cluster
-from sim.data_plane import Parcel
 from sim.migration.protocol import Context, Message, Plan, Protocol
+from sim.plane_values import Parcel
 
 PREPARE, COMMIT, ROLLBACK, INIT = "prepare", "commit", "rollback", "init"
 COORDINATOR = -1  # in place of the subtask that sends a wave

@@ -17,9 +17,9 @@ from itertools import takewhile
 
 from models.scenario.fault_tolerance import Acker as Description
 from sim.clock import MESSAGE, channel
-from sim.data_plane import Failed
 from sim.plain.channels import Channels
 from sim.plain.partition import Partition, TaskView, Tree
+from sim.plane_values import Failed
 
 
 @dataclass

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from models.records.tables import NEVER
 from models.units import to_ns
 from sim.clock import HOST_RECEIVER, MESSAGE, Process, channel
-from sim.data_plane import NO_HOST, REMOTE
 from sim.plain.channels import PlaneState
 from sim.plain.partition import Checkpoint, HostView, Partition, TaskView, Unfinished, Work
+from sim.plane_values import NO_HOST, REMOTE
 
 _NS = 1_000_000_000
 

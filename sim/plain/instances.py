@@ -10,10 +10,10 @@ from dataclasses import replace
 
 from models.records.tables import NEVER
 from sim.clock import PAUSES, Process
-from sim.data_plane import CONTROL, Mail, Timed
 from sim.plain.overtaking import Overtaking
 from sim.plain.partition import Letter, Message, Partition, Visit, Work
 from sim.plain.task import Task
+from sim.plane_values import CONTROL, Mail, Timed
 
 
 class GroupInstances(Overtaking):

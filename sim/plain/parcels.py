@@ -12,10 +12,10 @@ import numpy as np
 
 from models.records.tables import NEVER
 from sim.control.placing import check_frontier, check_moving, check_placement, check_taken, operators_above, senders_to
-from sim.data_plane import Parcel
 from sim.plain.channels import Channels, Frontier
 from sim.plain.partition import Captured, Contents, Partition, Visit
 from sim.plain.task import Task
+from sim.plane_values import Parcel
 
 
 class Parcels(Channels):

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple, Protocol
 from models.records.tables import NEVER
 from models.scenario.job import FixedState, PerKeyState, PerTupleState, WindowState
 from models.units import to_ns
-from sim.data_plane import REMOTE
 from sim.operator_plan import OperatorPlan
 from sim.plain.link import FairLink, Link
+from sim.plane_values import REMOTE
 
 # -- the task, as a partition knows it
 

@@ -11,8 +11,7 @@ from sim.arrivals import draw_arrivals
 from sim.clock import TIMERS, Clock
 from sim.control.cluster import Cluster, RunPlan
 from sim.control.statistics import check_counts
-from sim.data_plane import REMOTE, Key, Listener, Statistic
-from sim.data_plane import Row as TableRow
+from sim.data_plane import Listener
 from sim.pace import FULL, pace_of
 from sim.plain.acker import Acker, Acks
 from sim.plain.audit import ledger
@@ -26,6 +25,8 @@ from sim.plain.partition import HostView, Partition, TaskView, Unfinished, Visit
 from sim.plain.task import Task
 from sim.plain.trimming import HistoryProtocol, TrimmingProtocol, Trims
 from sim.plain.watermarks import Watermarks
+from sim.plane_values import REMOTE, Key, Statistic
+from sim.plane_values import Row as TableRow
 
 
 class PlainPlane(Acks, Trims, Parcels, Actions, GroupInstances):

@@ -10,7 +10,8 @@ from sim.control.replicas import Replicas
 from sim.control.restores import Restores
 from sim.control.run_state import StateOn
 from sim.control.standbys import Standbys
-from sim.data_plane import REMOTE, Parcel, ParcelPlane
+from sim.data_plane import ParcelPlane
+from sim.plane_values import REMOTE, Parcel
 from sim.recovery.checkpoint import RestoreFromCheckpoint
 from sim.recovery.method import SavedState
 

@@ -9,7 +9,8 @@ from sim.control.host_choice import Choice, HostChoice
 from sim.control.instances import CheckpointHosts
 from sim.control.replicas import Replicas
 from sim.control.run_state import StateOn
-from sim.data_plane import NO_HOST, InstancePlane
+from sim.data_plane import InstancePlane
+from sim.plane_values import NO_HOST
 from sim.recovery.state_management import StateManagement
 
 

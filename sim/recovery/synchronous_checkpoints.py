@@ -36,12 +36,14 @@ class SynchronousCheckpoints(RestoreFromCheckpoint):
 
     def restarts(self, failed_ns: int) -> int:
         """Return 2 if the job was rescaled between the last round of checkpoints and the failure, else 1."""
-        scenario = self.state.plan.scenario
+        plan = self.state.plan
+        scenario = plan.scenario
         round_ns = failed_ns - failed_ns % to_ns(scenario.fault_tolerance.interval_s)
         tasks = {name: operator.parallelism for name, operator in scenario.operators.items()}
-        events = [event for event in scenario.events.values() if isinstance(event, Rescale)]
-        for event in sorted(events, key=lambda one: one.at_s):
-            if round_ns <= to_ns(event.at_s) <= failed_ns and event.parallelism != tasks[event.operator]:
+        named = scenario.events.items()
+        events = [(plan.instant_ns(name), event) for name, event in named if isinstance(event, Rescale)]
+        for at_ns, event in sorted(events, key=lambda one: one[0]):
+            if round_ns <= at_ns <= failed_ns and event.parallelism != tasks[event.operator]:
                 return 2
             tasks[event.operator] = event.parallelism
         return 1

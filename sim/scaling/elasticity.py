@@ -19,9 +19,10 @@ from sim.control.instances import CheckpointHosts
 from sim.control.run_state import StateOn
 from sim.control.slots import Slots
 from sim.control.statistics import Statistics
-from sim.data_plane import REMOTE, CheckpointPlane
+from sim.data_plane import CheckpointPlane
 from sim.migration.move import MigrationRun
 from sim.migration.moves import Migrations
+from sim.plane_values import REMOTE
 from sim.scaling import adaptation
 from sim.scaling.adaptation import ANYWHERE, Group, Host, Proposal, Round, Rules
 from sim.scaling.operator_policy import POLICIES

@@ -29,7 +29,7 @@ class Rebalancing:
                 self.state.clock.process(self._event(name, event))
 
     def _event(self, name: str, event: Rebalance) -> Process:
-        yield self.state.clock.sleep(to_ns(event.at_s))
+        yield self.state.clock.sleep(self.plan.instant_ns(name))
         scenario = self.plan.scenario
         workers, waves = scenario.workers, scenario.waves
         tasks = self._tasks_that_move()

@@ -144,13 +144,13 @@ class Rescaling:
 
     def start(self) -> None:
         """Start the events of the scenario."""
-        for event in self.plan.scenario.events.values():
+        for name, event in self.plan.scenario.events.items():
             if isinstance(event, Rescale):
-                self.state.clock.process(self._event(event))
+                self.state.clock.process(self._event(name, event))
 
-    def _event(self, event: Rescale) -> Process:
+    def _event(self, name: str, event: Rescale) -> Process:
         """Rescale at the instant of an event of the scenario."""
-        yield self.state.clock.sleep(to_ns(event.at_s))
+        yield self.state.clock.sleep(self.plan.instant_ns(name))
         operator = [operator.name for operator in self.plan.operators].index(event.operator)
         self.rescale(operator, event.parallelism, self.plan.scenario.protocol_of(event))
 

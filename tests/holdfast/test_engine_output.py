@@ -12,7 +12,8 @@ from holdfast import cli
 from models.engines import flink, kafka_streams, spark, storm
 from models.engines.behaviours import Status
 
-SHORT = ["--set", "duration=70 s", "--set", "events.kill.at=30 s", "--set", "workload.clicks.rate=50 /s"]
+KILLED = "events.kill.at={distribution='uniform',low='30 s',high='40 s'}"
+SHORT = ["--set", "duration=70 s", "--set", KILLED, "--set", "workload.clicks.rate=50 /s"]
 
 
 def code(arguments: list[str]) -> int:
@@ -109,14 +110,7 @@ def test_a_run_of_kafka_streams_has_its_words(tmp_path: Path, capsys: pytest.Cap
 
 def test_a_run_of_storm_has_its_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     short = ["--set", "duration=2 min", "--set", "events.kill.at=12 s", "--set", "workload.clicks.rate=20 /s"]
-    short += [
-        "--set",
-        "events.kill.delay.high=1 ms",
-        "--set",
-        "replications=2",
-        "--set",
-        "events.kill.kind=worker-failure",
-    ]
+    short += ["--set", "replications=2", "--set", "events.kill.kind=worker-failure"]
     assert code(["run", "storm-recovery", *short, "--out", str(tmp_path / "run")]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "Modelled on Apache Storm 2.8" in out

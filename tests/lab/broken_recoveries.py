@@ -9,13 +9,13 @@ import pytest
 
 from sim.control.barriers import BarrierCheckpoints, JobCheckpoint
 from sim.control.crash import CrashCoordinator
+from sim.control.failover_regions import FailoverRegions
 from sim.control.local_copies import LocalCopies
 from sim.control.micro_batches import MicroBatches
 from sim.control.pre_commits import PreCommits
 from sim.control.read_committed import ReadCommitted
 from sim.control.recovery import Recovery
-from sim.control.region_restarts import RegionRestarts
-from sim.control.restart_loop import RestartLoop
+from sim.control.restart_attempts import RestartAttempts
 from sim.control.standbys import Standbys
 from sim.plain.checkpoint import CheckpointCoordinator, _Transfer
 from sim.plain.outbox import Outbox
@@ -177,20 +177,20 @@ def snapshots_of_the_dead_count(patch: Patch) -> None:
 @broken("aligned", "what is connected to a lost task goes on")
 def only_the_lost_are_restarted(patch: Patch) -> None:
     patch.setattr(RegionRestart, "rolled_back", lambda self, losses: [])
-    patch.setattr(RegionRestarts, "_is_known", lambda self, region: True)
+    patch.setattr(FailoverRegions, "_is_known", lambda self, region: True)
 
 
 @broken("aligned", "a region waits for the detection of a failure that is detected")
 def waits_for_what_has_been(patch: Patch) -> None:
-    patch.setattr(RegionRestarts, "_is_to_be_detected", lambda self, dead: True)
+    patch.setattr(FailoverRegions, "_is_to_be_detected", lambda self, dead: True)
 
 
 @broken("aligned", "a restart in vain is the last one")
 def a_restart_in_vain_is_the_last_one(patch: Patch) -> None:
-    def fails(self: RestartLoop) -> Any:
+    def fails(self: RestartAttempts) -> Any:
         yield self.state.clock.when(lambda: False)  # type: ignore[attr-defined]
 
-    patch.setattr(RestartLoop, "fail", fails)
+    patch.setattr(RestartAttempts, "fail", fails)
 
 
 @broken("aligned", "sources do not send again what they keep")
@@ -568,7 +568,7 @@ def new_sinks_are_open(patch: Patch) -> None:
 
 @broken("aligned", "a region starts before all of it is known to be lost", HARMLESS)
 def starts_before_all_is_known(patch: Patch) -> None:
-    patch.setattr(RegionRestarts, "_is_known", lambda self, region: True)
+    patch.setattr(FailoverRegions, "_is_known", lambda self, region: True)
 
 
 @broken("aligned", "slots of a restart in vain are not given back", HARMLESS)

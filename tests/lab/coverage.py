@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from lab.plans import SUBJECTS
-from sim.data_plane import CONTROL
 from sim.migration.protocol import Message, Protocol, ProtocolRun
+from sim.plane_values import CONTROL
 
 BEGUN = "start"
 

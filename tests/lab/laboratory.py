@@ -13,12 +13,13 @@ from models.records.tables import NEVER
 from sim.clock import LINK, Process
 from sim.control.assembly import Control
 from sim.control.cluster import Cluster, RunPlan
-from sim.data_plane import CONTROL, NO_HOST, Listener
+from sim.data_plane import Listener
 from sim.migration.protocol import Message
 from sim.plain.channels import Source
 from sim.plain.partition import Message as Letter
 from sim.plain.plane import PlainPlane
 from sim.plain.trimming import HistoryProtocol
+from sim.plane_values import CONTROL, NO_HOST
 
 _RECEIVERS = 1 << 32  # more than there are
 
@@ -157,12 +158,12 @@ class Laboratory(Control):
                 timer(message, delay_ns)
 
         runtime.timer = starts  # type: ignore[method-assign]
-        runtime.restarts._gate = self._gate  # type: ignore[attr-defined]
+        runtime.relocation._gate = self._gate  # type: ignore[attr-defined]
 
     def _gate(self, task: int, every_ns: int) -> Process:
         """Look at the gate of a started task."""
         alive = self.cluster.task_alive
-        there: Callable[[int], bool] = self.coordinator.runtime.restarts._receivers_are_there  # type: ignore[attr-defined]
+        there: Callable[[int], bool] = self.coordinator.runtime.relocation._receivers_are_there  # type: ignore[attr-defined]
         while alive[task] and not there(task):
             yield self.clock.when(lambda: not alive[task] or there(task))
         self.plane.unpause(task)

@@ -20,10 +20,10 @@ from lab.plans import FAR
 from lab.scheduler import Chooser, Seeded
 from lab.shapes import CHAIN, SHAPES
 from sim.control.state_store import StateStore
-from sim.data_plane import Parcel
 from sim.migration.protocol import Message
 from sim.migration.rebalance import RebalanceProtocol
 from sim.plain.audit import ledger
+from sim.plane_values import Parcel
 
 MOST_STEPS = 6_000
 MOST_ROUNDS = 12  # of INIT when nothing else can come any more

@@ -17,11 +17,11 @@ from lab.job import Job, small_job
 from lab.laboratory import Laboratory
 from lab.scheduler import Chooser, Listed, Seeded
 from lab.shapes import CHAIN, SHAPES
-from sim.data_plane import CONTROL
 from sim.migration.checkpoint_source import CheckpointWaves, PeriodicContext
 from sim.migration.protocol import Message, Protocol, Restart
 from sim.plain.acker import Acker
 from sim.plain.audit import accounts
+from sim.plane_values import CONTROL
 
 MOST_STEPS, ROUNDS, EVERY = 20_000, 30, 10
 ACKED = [CHAIN, *(shape for shape in SHAPES if "join" not in shape)]  # outputs of joins have no root
@@ -173,7 +173,7 @@ class Storm:
         if not tasks:
             return
         task = self.draw.choice(tasks)
-        self.lab.coordinator.runtime.restarts.restart(
+        self.lab.coordinator.runtime.relocation.restart(
             Restart(task, cluster.task_host[task], self.draw.choice([0, 1]), self.draw.choice([None, 1]))
         )
         self.met["kill"] += 1

@@ -94,16 +94,16 @@ def closed_early(lab: Laboratory) -> None:
 
 def not_held(lab: Laboratory) -> None:
     """A started task does not wait for INIT: it begins with an empty state."""
-    restarts, start = lab.coordinator.runtime.restarts, lab.coordinator.runtime.restarts._start  # type: ignore[attr-defined]
+    relocation, start = lab.coordinator.runtime.relocation, lab.coordinator.runtime.relocation._start  # type: ignore[attr-defined]
 
     def starts(restart: Restart, partitions: Sequence[int]) -> None:
         start(restart, partitions)
         task = lab.cluster.partition_task[partitions[0]]
         if lab.cluster.task_alive[task] and task != restart.task:
-            restarts.bring_back(task, (), partitions, False)
+            relocation.bring_back(task, (), partitions, False)
             lab.checkpoint_source.note_initialised(partitions[0], task)
 
-    restarts._start = starts  # type: ignore[attr-defined]
+    relocation._start = starts  # type: ignore[attr-defined]
 
 
 class NotRestored(CheckpointWaves):

@@ -17,13 +17,13 @@ from lab.job import Job
 from lab.rebalancing import Rebalancing
 from lab.report import failure
 from lab.schedule import Ask, Crash, Schedule, listed, run
-from sim.data_plane import Parcel
 from sim.migration.protocol import Message
 from sim.migration.protocols import REBALANCE_PROTOCOLS
 from sim.migration.protocols.ccr import CCR
 from sim.migration.protocols.dcr import DCR
 from sim.migration.rebalance import PAUSE, Phase, RebalanceContext, RebalanceProtocol, SavingProtocol
 from sim.migration.waves import COMMIT, INIT, PREPARE, Address, Wave, WaveProtocol
+from sim.plane_values import Parcel
 
 CRASHES, CALM, SILENT = range(20), range(30), range(30)
 """Schedules of each protocol, 100 in all: with crashes, on chains and as many on other shapes; without; with a store
@@ -235,11 +235,11 @@ class BeforeInit(CCR):
 
     def on_commanded(self, ctx: RebalanceContext, message: Message) -> None:
         super().on_commanded(ctx, message)
-        restarts = ctx._runtime.restarts
+        relocation = ctx._runtime.relocation
         at = ctx._cluster.partition_task
         for subtask in self.plan.hosts:
             if ctx._cluster.task_alive[at[subtask]]:
-                restarts.bring_back(at[subtask], (), self.plan.flow.partitions[subtask], False)
+                relocation.bring_back(at[subtask], (), self.plan.flow.partitions[subtask], False)
 
 
 class NotHeld(CCR):

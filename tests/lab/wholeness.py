@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from lab.lineage import Lineage, Sent
-from sim.data_plane import REMOTE
 from sim.plain.partition import Partition
+from sim.plane_values import REMOTE
 
 
 class Wholeness:

@@ -8,11 +8,11 @@ from typing import Any
 
 from models.records.tables import NEVER, RunRecords
 from models.scenario.scenario import Scenario
-from sim.data_plane import REMOTE
 from sim.plain.link import FairLink
 from sim.plain.partition import Partition
 from sim.plain.plane import PlainPlane
 from sim.plain.task import Task
+from sim.plane_values import REMOTE
 
 
 class Witness(PlainPlane):

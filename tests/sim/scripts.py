@@ -13,9 +13,9 @@ from models.units import to_ns
 from sim.clock import Process
 from sim.control.assembly import Control, PlaneFactory
 from sim.control.cluster import RunPlan
-from sim.data_plane import CONTROL, Mail, Parcel, Timed
 from sim.engine import records
 from sim.kernel.event_loop.plane import CompiledPlane
+from sim.plane_values import CONTROL, Mail, Parcel, Timed
 
 MS = 1_000_000
 VERBS = ("pause", "unpause", "hold", "unhold", "mute", "send", "barrier", "unalign", "work", "timed")
@@ -290,7 +290,7 @@ class Scripted(Control):
             self.told.append((self.clock.now_ns(), "refused", verb))
 
     def _kill(self, task: int) -> None:
-        """As `sim.control.restarts` does."""
+        """As `sim.control.task_relocation` does."""
         partitions = [partition for partition, at in enumerate(self.cluster.partition_task) if at == task]
         if not self.plan.keeps_ids:
             self.plane.kill(task)

@@ -21,11 +21,12 @@ from test_planes import METHODS, differences, noticed
 from models.scenario.inputs import RunInputs
 from sim.control.assembly import Control, PlaneFactory
 from sim.control.cluster import RunPlan
-from sim.data_plane import DataPlane, Parcel
+from sim.data_plane import DataPlane
 from sim.engine import records, simulate
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.plain.plane import PlainPlane
 from sim.plain.task import Task
+from sim.plane_values import Parcel
 
 
 def job(seed: int) -> dict[str, Any]:

@@ -22,7 +22,6 @@ import sim.plain.audit
 from models.scenario.inputs import RunInputs
 from sim.control.assembly import Control
 from sim.control.cluster import RunPlan
-from sim.data_plane import Parcel
 from sim.kernel.event_loop import forgetting
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.plain.channels import Source
@@ -31,6 +30,7 @@ from sim.plain.parcels import Parcels
 from sim.plain.partition import Checkpoint, Contents, Partition, Visit, Work
 from sim.plain.plane import PlainPlane
 from sim.plain.task import Cores, Task
+from sim.plane_values import Parcel
 
 Patch = pytest.MonkeyPatch
 MAKES: tuple[Callable[..., dict[str, Any]], ...] = (random_job, lattice_job, random_windows, random_joins, storm)

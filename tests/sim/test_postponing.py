@@ -25,7 +25,6 @@ from models.scenario.inputs import RunInputs
 from models.scenario.key_groups import groups_of_keys
 from sim.control.assembly import Control, PlaneFactory
 from sim.control.cluster import RunPlan
-from sim.data_plane import Parcel
 from sim.engine import records, simulate
 from sim.kernel.choice import kernel_for
 from sim.kernel.event_loop.plane import CompiledPlane
@@ -33,6 +32,7 @@ from sim.plain.channels import Channels
 from sim.plain.partition import Partition, PostDated
 from sim.plain.plane import PlainPlane
 from sim.plain.task import Task
+from sim.plane_values import Parcel
 
 MS = 1_000_000
 LAWS: list[dict[str, Any]] = [

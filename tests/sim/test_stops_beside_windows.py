@@ -26,7 +26,6 @@ from models.records.tables import RunRecords
 from models.scenario.inputs import RunInputs
 from sim.control.assembly import PlaneFactory
 from sim.control.cluster import RunPlan
-from sim.data_plane import CONTROL, Timed
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.plain.channels import Source
 from sim.plain.instances import Actions
@@ -34,6 +33,7 @@ from sim.plain.partition import Partition, Watermark
 from sim.plain.plane import PlainPlane
 from sim.plain.task import Task
 from sim.plain.watermarks import Watermarks
+from sim.plane_values import CONTROL, Timed
 
 SRC, COUNT, OUT = 0, 1, 2  # tasks of `windowed`
 STOPS = ("pause", "pause", "unpause", "barrier", "barrier", "unalign", "timed")

@@ -229,7 +229,7 @@ def _of_times(scenario: Scenario) -> Iterator[Advice]:
 def _detected_s(scenario: Scenario, failure: HostFailure) -> float:
     """Return when a failure is detected: by broken connections, by silence after a heartbeat, or at the repair."""
     heartbeat_s = scenario.detector.heartbeat_s
-    at_s = failure.at_s + (failure.delay.mean_s if failure.delay else 0.0)
+    at_s = failure.mean_s
     last = max(0.0, math.ceil(at_s / heartbeat_s) - 1) * heartbeat_s
     detected = max(at_s, last + scenario.detector.patience_s(failure.silent))
     if scenario.detector.check_s is not None:

@@ -5,13 +5,16 @@ Times are shown with their units, and each fault has the path of the key that co
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Collection, Iterator
+from itertools import pairwise
 
 from models import display, units
 from models.distributions import Deterministic, Uniform
 from models.engines.restart_strategies import ExponentialDelay, FailureRate, FixedDelay
-from models.errors import InputFault
-from models.scenario.events import Death, HostRestart
+from models.errors import NO_VALUE, InputFault
+from models.scenario.events import Event, Reconfigure
 from models.scenario.scenario import Scenario
 from models.scenario.workload import (
     NexmarkKeys,
@@ -53,9 +56,12 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
     laws |= {path_text(("operators", name, "reading", "cost")): reading.cost for name, reading in readings}
     postponed = {name: one.postpone for name, one in scenario.operators.items() if one.postpone is not None}
     laws |= {path_text(("operators", name, "postpone")): law for name, law in postponed.items()}
-    ends = (Death, HostRestart)
-    failures = ((name, event) for name, event in scenario.events.items() if isinstance(event, ends))
-    laws |= {path_text(("events", name, "delay")): failure.delay for name, failure in failures}
+    laws |= {
+        path_text(("events", name, key)): law
+        for name, event in scenario.events.items()
+        for law in event.laws
+        for key in ("at" if law is event.at_s else "delay",)
+    }
     for path, law in laws.items():
         if isinstance(law, Uniform) and not law.low_s < law.high_s:
             yield InputFault(f"{path}.low", units.show(law.low_s, "s"), "must be shorter than high")
@@ -115,9 +121,48 @@ def _of_run(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]
         rule = f"must be shorter than the duration of {duration}"
         yield InputFault("warmup", units.show(scenario.warmup_s, "s"), rule)
     for name, event in scenario.events.items():
-        if event.at_s >= scenario.duration_s:
-            where = path_text(("events", name, "at"))
-            yield InputFault(where, units.show(event.at_s, "s"), f"must be before the end of the run at {duration}")
+        yield from _of_event(name, event, scenario.duration_s)
+    yield from _of_orders(scenario)
+
+
+def _of_event(name: str, event: Event, duration_s: float) -> Iterator[InputFault]:
+    """Yield an event after the end of the run, and a distribution of its time beside what needs a time."""
+    where, law = path_text(("events", name, "at")), event.at_s
+    rule = f"must be before the end of the run at {units.show(duration_s, 's')}"
+    if isinstance(law, (int, float)):
+        if law >= duration_s:
+            yield InputFault(where, units.show(law, "s"), rule)
+        return
+    if isinstance(law, Deterministic) and law.value_s >= duration_s:
+        yield InputFault(f"{where}.value", units.show(law.value_s, "s"), rule)
+    elif isinstance(law, Uniform) and law.high_s > duration_s:
+        rule = f"must be at most the duration of {units.show(duration_s, 's')}"
+        yield InputFault(f"{where}.high", units.show(law.high_s, "s"), rule, "else it does not happen in some runs")
+    elif not isinstance(law, (Deterministic, Uniform)) and law.mean_s >= duration_s:
+        yield InputFault(f"{where}.mean", units.show(law.mean_s, "s"), rule)
+    if len(event.laws) > 1:
+        hint = "give the distribution to one of them: delay comes on top of a time"
+        yield InputFault(path_text(("events", name, "delay")), NO_VALUE, "at is a distribution already", hint)
+    if isinstance(event, Reconfigure) and event.file is not None:
+        rule = "must be a time beside file, whose lines have times of their own"
+        yield InputFault(where, law.distribution, rule, "give it strategy and plan in place of file")
+
+
+def _of_orders(scenario: Scenario) -> Iterator[InputFault]:
+    """Yield reconfigurations of one operator whose order is drawn: each moves what is elsewhere after those before."""
+    by_operator = defaultdict[str, list[tuple[str, Reconfigure]]](list)
+    for name, event in scenario.events.items():
+        if isinstance(event, Reconfigure):
+            by_operator[event.operator].append((name, event))
+    for found in by_operator.values():
+        for (before, one), (name, other) in pairwise(sorted(found, key=lambda pair: pair[1].earliest_s)):
+            if (one.laws or other.laws) and one.latest_s >= other.earliest_s:
+                where, at = path_text(("events", name, "at")), units.show(other.earliest_s, "s")
+                at = f"from {at} on" if other.laws else at
+                last = "at any time" if math.isinf(one.latest_s) else f"until {units.show(one.latest_s, 's')}"
+                first = path_text(("events", before))
+                rule = f"can come before {first}, which happens {last}, and what moves depends on the order"
+                yield InputFault(where, at, rule, "let one end before the other begins")
 
 
 def _of_rates(scenario: Scenario) -> Iterator[InputFault]:

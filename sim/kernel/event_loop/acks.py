@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sim.clock import Clock
-from sim.data_plane import Failed
 from sim.kernel.event_loop import expiry, roots
 from sim.kernel.event_loop.codes import NONE
 from sim.kernel.tools.pointer import State
+from sim.plane_values import Failed
 
 if TYPE_CHECKING:
     from sim.control.cluster import RunPlan

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sim.clock import Clock, Process
-from sim.data_plane import CONTROL, Listener, Mail, Timed
+from sim.data_plane import Listener
 from sim.kernel.event_loop import (
     actions,
     checkpoints,
@@ -26,6 +26,7 @@ from sim.kernel.event_loop.codes import ACT, CALM, NONE
 from sim.kernel.event_loop.notices import TOLD_PASSED, TOLD_STORED
 from sim.kernel.event_loop.timed_actions import TIMED
 from sim.kernel.tools.pointer import State
+from sim.plane_values import CONTROL, Mail, Timed
 
 if TYPE_CHECKING:
     from sim.control.cluster import RunPlan

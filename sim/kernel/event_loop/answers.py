@@ -18,12 +18,12 @@ import numpy as np
 
 from models.records.tables import NEVER, table
 from sim.control.statistics import check_counts
-from sim.data_plane import Row, Statistic
 from sim.kernel.event_loop import audit, channels, verbs
 from sim.kernel.event_loop.checkpoints import state_bytes
 from sim.kernel.event_loop.codes import MESSAGE_KINDS, NONE, REASONS, TUPLE
 from sim.kernel.tools.cache import allocating, kernel
 from sim.kernel.tools.pointer import State, prefetch
+from sim.plane_values import Row, Statistic
 
 if TYPE_CHECKING:
     from sim.arrival_stream import ArrivalStream

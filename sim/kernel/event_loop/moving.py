@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sim.control.placing import check_frontier, check_moving, check_placement, check_taken, senders_to
-from sim.data_plane import Parcel
 from sim.kernel.event_loop import emitting, frontiers, placing
 from sim.kernel.event_loop.checkpoints import state_bytes
 from sim.kernel.event_loop.codes import NONE
 from sim.kernel.event_loop.frontiers import FRONTIER
 from sim.kernel.tools.pointer import State
+from sim.plane_values import Parcel
 
 if TYPE_CHECKING:
     from sim.clock import Clock

@@ -14,7 +14,6 @@ import numpy as np
 
 from models.records.tables import NEVER
 from sim.clock import Clock
-from sim.data_plane import Parcel
 from sim.kernel.event_loop import (
     buffers,
     carrying,
@@ -37,6 +36,7 @@ from sim.kernel.event_loop.hash_tables import KNOWN
 from sim.kernel.event_loop.moving import Moving
 from sim.kernel.event_loop.windows import NOTE
 from sim.kernel.tools.pointer import State
+from sim.plane_values import Parcel
 
 if TYPE_CHECKING:
     from sim.arrival_stream import ArrivalStream

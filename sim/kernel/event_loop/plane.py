@@ -12,7 +12,7 @@ from sim.arrival_stream import ArrivalStream
 from sim.clock import Clock
 from sim.control.cluster import Cluster, RunPlan
 from sim.control.placing import operators_above
-from sim.data_plane import NO_HOST, REMOTE, Key, Listener
+from sim.data_plane import Listener
 from sim.kernel.event_loop import (
     channels,
     in_flight,
@@ -42,6 +42,7 @@ from sim.kernel.event_loop.state import LoopState
 from sim.kernel.event_loop.tasks import DROPPED
 from sim.kernel.event_loop.timed_actions import TIMED
 from sim.pace import FULL, pace_of
+from sim.plane_values import NO_HOST, REMOTE, Key
 from sim.recording import HistogramRecording, recording_of
 
 # Arrivals are read soon after they were written: so many of them stay in the processor's caches.

@@ -10,12 +10,12 @@ import numpy as np
 
 from sim.clock import SERVICE
 from sim.control.cluster import Cluster, RunPlan
-from sim.data_plane import REMOTE
 from sim.kernel.event_loop.codes import ARRIVE, AT_REMOTE, CREATE, END, NONE, ROUND, SNAPSHOT, STORED, TRIM, TUPLE
 from sim.kernel.event_loop.hash_tables import find_positions
 from sim.kernel.hand_over.lists import events_of, listed, nodes_of, runs
 from sim.kernel.scan.saving import FAR_NS
 from sim.kernel.tools.pointer import State
+from sim.plane_values import REMOTE
 
 NO_ANSWER = -2  # control has to choose a host
 _KNOWN_EVENTS = (ARRIVE, END, CREATE, ROUND, AT_REMOTE, STORED, TRIM)

@@ -25,7 +25,7 @@ from models.units import to_ns
 from sim.clock import Clock
 from sim.control.assembly import PlaneFactory
 from sim.control.cluster import Cluster, RunPlan
-from sim.data_plane import CONTROL, Listener, Mail, NotCovered
+from sim.data_plane import Listener
 from sim.kernel.event_loop.codes import AT_REMOTE, STORED
 from sim.kernel.hand_over import to_loop
 from sim.kernel.hand_over.at_rest import LoopAtRest
@@ -33,6 +33,7 @@ from sim.kernel.hand_over.plane import TwoKernels
 from sim.kernel.hand_over.sources import Kept, Remembered, leave_alone, stores
 from sim.kernel.hand_over.spells import failures, spells
 from sim.kernel.scan.plane import ScanPlane
+from sim.plane_values import CONTROL, Mail, NotCovered
 
 _FAR_NS = 1 << 62
 _NS = 1e9

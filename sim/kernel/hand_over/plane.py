@@ -16,7 +16,7 @@ from models.steady_state.checkpoint_traffic import due_every_ns
 from models.units import to_ns
 from sim.clock import Clock, Process
 from sim.control.cluster import Cluster, RunPlan
-from sim.data_plane import DataPlane, Key, Listener, NotCovered, Parcel, Plane
+from sim.data_plane import DataPlane, Listener, Plane
 from sim.kernel.event_loop import audit, channels, pools, rows
 from sim.kernel.event_loop.audit_by_sum import Since
 from sim.kernel.event_loop.codes import NONE
@@ -29,6 +29,7 @@ from sim.kernel.hand_over.spells import spells
 from sim.kernel.needs import needs_of
 from sim.kernel.scan import recording as scan_recording
 from sim.kernel.scan.plane import ScanPlane
+from sim.plane_values import Key, NotCovered, Parcel
 from sim.recording import HistogramRecording, TupleRecording
 
 _FAR_NS = 1 << 62

@@ -13,7 +13,6 @@ from models.scenario.events import HostFailure, Rebalance
 from models.steady_state.checkpoint_traffic import due_every_ns
 from models.units import to_ns
 from sim.control.cluster import RunPlan
-from sim.control.failures import instant_ns
 from sim.draws import at_least_one_ns, generator
 
 _INTERVALS = 2.5  # until kept outputs of before are saved by their receivers, and those by their senders
@@ -44,7 +43,7 @@ def failures(plan: RunPlan) -> list[Failure]:
 def _failures(plan: RunPlan, duration_ns: int) -> Iterator[Failure]:
     for name, event in plan.scenario.events.items():
         if isinstance(event, HostFailure):
-            at_ns = instant_ns(plan, name, event)
+            at_ns = plan.instant_ns(name)
             yield Failure(at_ns, None if event.repair_s is None else at_ns + to_ns(event.repair_s))
     for name, group in zip(plan.host_names, plan.host_groups, strict=True):
         law = group.failures
@@ -80,9 +79,9 @@ def spells(plan: RunPlan, factor: float = 1.0) -> list[Spell]:
         if failure.back_ns is not None:
             # Before the instant: a checkpoint of that instant may come before the host is back, or behind that.
             found.append(Spell(max(0, failure.back_ns - 1), failure.back_ns))
-    for event in plan.scenario.events.values():
+    for name, event in plan.scenario.events.items():
         if isinstance(event, Rebalance):
-            at_ns = to_ns(event.at_s)
+            at_ns = plan.instant_ns(name)
             found.append(Spell(max(0, at_ns - horizon), at_ns))
     merged: list[Spell] = []
     for spell in sorted(found):

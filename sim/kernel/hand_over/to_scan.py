@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 
 from sim.clock import SERVICE
-from sim.data_plane import NO_HOST
 from sim.kernel.event_loop.codes import END, NONE, ROUND, SNAPSHOT, TRIM, TUPLE
 from sim.kernel.hand_over.at_rest import NO_ANSWER, LoopAtRest
 from sim.kernel.hand_over.lists import runs
@@ -20,6 +19,7 @@ from sim.kernel.scan.saving import FAR_NS
 from sim.kernel.scan.span import draw_times
 from sim.kernel.scan.state import ScanState
 from sim.kernel.tools.pointer import State
+from sim.plane_values import NO_HOST
 
 _ROOM = 4096  # tuples on their way to an operator
 _TOUCHED, _KNOWN = 2, 1  # a key since the last snapshot, or before

@@ -10,13 +10,14 @@ from models.records.tables import NEVER, table
 from sim.arrival_stream import ArrivalStream
 from sim.clock import Clock
 from sim.control.cluster import Cluster, RunPlan
-from sim.data_plane import Key, Listener, Row
+from sim.data_plane import Listener
 from sim.kernel.event_loop import pools
 from sim.kernel.scan import recording, saving, setup, span
 from sim.kernel.scan.entities import CHECKPOINTS_FULL, DONE, FLUSH, REFILL
 from sim.kernel.scan.links import copy_arrivals, sum_queues
 from sim.kernel.scan.state import ScanState
 from sim.kernel.tools.cache import entry
+from sim.plane_values import Key, Row
 from sim.recording import recording_of
 
 _ARRIVALS = 2**18  # in the buffers of all sources together

@@ -13,7 +13,6 @@ import numpy as np
 from models.records.tables import table
 from models.scenario.job import PerKeyState
 from sim.control.cluster import Cluster, RunPlan
-from sim.data_plane import NO_HOST, REMOTE
 from sim.kernel.event_loop.codes import MESSAGE_KINDS, NONE, TRIMMED
 from sim.kernel.event_loop.entities import CHECKPOINT, MESSAGE_ROW
 from sim.kernel.scan.checkpoints import notes_under_way
@@ -22,6 +21,7 @@ from sim.kernel.scan.heap import HAPPENING
 from sim.kernel.scan.kept import ARRIVAL, SAVED, SAVING, SERVED
 from sim.kernel.tools.pointer import State
 from sim.operator_plan import OperatorPlan
+from sim.plane_values import NO_HOST, REMOTE
 
 _MOST = 2**24
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sim.data_plane import Parcel
 from sim.migration.rebalance import RebalanceContext, SavingProtocol
 from sim.migration.waves import PREPARE, Address, Wave
+from sim.plane_values import Parcel
 
 
 class CCR(SavingProtocol):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from sim.data_plane import Parcel
 from sim.migration.rebalance import Rebalance, RebalanceContext, SavingProtocol
 from sim.migration.waves import COMMIT, PREPARE, Address, Wave
+from sim.plane_values import Parcel
 
 
 class DCR(SavingProtocol):

@@ -44,7 +44,7 @@ class Megaphone(ReconfigurationProtocol):
     def on_begun(self, ctx: ReconfigurationContext, message: Message) -> None:
         """The states of the step have left: with `lag`, what comes from now on is for the next step."""
         assert isinstance(message.note, int)
-        if self.plan.next == "lag" and message.note + 1 < len(self.plan.steps):
+        if self.plan.announced(message.note + 1):
             self._configure(ctx, message.note + 1)
 
     def on_stepped(self, ctx: ReconfigurationContext, message: Message) -> None:
@@ -69,7 +69,7 @@ class Megaphone(ReconfigurationProtocol):
         self._next(ctx, message.note)
 
     def _next(self, ctx: ReconfigurationContext, step: int) -> None:
-        if self.plan.next == "now":
+        if not self.plan.announced(step):
             self._configure(ctx, step)
         self._await(ctx, step)
 

@@ -65,10 +65,9 @@ def test_a_failure_that_took_nothing_with_it_is_in_no_mean() -> None:
     means = {one.phase: one for one in recovery_means(small_scenario(), rows, [0])}
     assert (means["total"].mean_s, means["total"].recoveries) == (4.0, 1)
     assert recovery_means(small_scenario(), rows[1:], [0]) == ()
-    # Its row says so: the total is not the end of the outage in which the host died.
     table = recoveries_table(rows)
     assert [row[0] for row in table.cells] == ["a", "b (empty)"]
-    assert table.brief.title == "Recoveries (empty: no task was there, as while a job is down)"
+    assert table.brief.title == "Recoveries (empty: no task was there)"
     assert recoveries_table(rows[:1]).brief.title == "Recoveries"
 
 

@@ -139,6 +139,8 @@ def test_the_phases_of_a_recovery_end_with_the_last_key_group(make):
             "first_output_s": None,
             "first_visible_s": None,
             "last_replay_s": None,
+            "within_s": None,
+            "cut_off": False,
         }
     ]
 

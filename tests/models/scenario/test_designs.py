@@ -76,6 +76,10 @@ def test_a_choice_leaves_the_other_designs_of_the_sweep_out() -> None:
         ({"design": "wid"}, "design = wid: is no design of this scenario (did you mean wide?)"),
         ({"design": "wide", "designs": {}}, "design = wide: is no design: there is no table designs"),
         ({"design": "a", "designs": {"a": {"network.latenc": "1 s"}}}, "network.latenc: no such key"),
+        (
+            {"design": "a", "designs": {"a": {"": "1 s"}}},
+            'designs.a."": no such key (a key has a name, as in duration)',
+        ),
         ({"design": "a", "designs": {"a": {"network.latency": 1}}}, "network.latency = 1"),
         ({"design": "a", "designs": {"a": {"seed": 4}}}, "designs.a.seed: is the same for all designs"),
         (

@@ -269,7 +269,7 @@ WRONG_CHANGES = [
     ("operatrs.count", "operatrs: no such key (did you mean operators?)"),
     ("operators.cnt.parallelism", "operators.cnt: no such key (did you mean count?)"),
     ("duration.seconds", "duration.seconds: no such key"),
-    ("", "path: no such key"),
+    ("", '"": no such key (a key has a name, as in duration)'),
     ("operators..x", "operators..x: no such key"),
 ]
 
@@ -279,6 +279,16 @@ def test_a_path_that_no_scenario_has_names_the_nearest(path: str, start: str) ->
     with pytest.raises(InputError) as caught:
         scenario_with(scenario_from(RAW), {path: 1})
     assert str(caught.value).startswith(start)
+
+
+def test_keys_of_a_table_that_is_not_there_have_one_fault_together() -> None:
+    changes = {f"events.crash.{key}": 1 for key in ("kind", "at", "host")} | {"durations": "1 s"}
+    with pytest.raises(InputError) as caught:
+        scenario_with(scenario_from(RAW | {"events": {}}), changes)
+    assert [str(fault) for fault in caught.value.faults] == [
+        "events.crash: no such key (events.crash={ ... } with all of its keys would add it)",
+        "durations: no such key (did you mean duration?)",
+    ]
 
 
 def test_settings_of_a_command_line_are_toml_values_or_text() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from test_engine import APPLICATION, JOB, QUERY
+from engine_jobs import APPLICATION, JOB, QUERY
 
 from models.engines import storm
 from models.engines.behaviours import Status

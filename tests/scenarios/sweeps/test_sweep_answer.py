@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from analysis.runs.metrics import Metrics
+from models.scenario.reading import DesignPoint
 from scenarios.pages.designs import DesignRuns
-from scenarios.sweeps.summary import sweep_answer
+from scenarios.sweeps.summary import chosen_metrics, sweep_answer
+from scenarios.sweeps.sweep import SweepResult
 
 P99, RECOVERY = "latency_s.p99", "recoveries.total_s.mean"
 
@@ -100,3 +105,33 @@ def test_recoveries_that_did_not_end_are_counted() -> None:
 @pytest.mark.parametrize("given", [[], [runs("a", [1.0, 2.0])], [runs("a", []), runs("b", [])]])
 def test_there_is_no_answer_without_two_designs_that_ran(given: list[DesignRuns]) -> None:
     assert sweep_answer(given) == ()
+
+
+def moving(label: str, metrics: dict[str, float]) -> DesignRuns:
+    """Three runs of a design with these metrics, each a little longer than the one before."""
+    made = tuple({name: value + k / 1000 for name, value in metrics.items()} for k in range(3))
+    return DesignRuns(label, "even", "direct", made, 10.0, draws=tuple((1, k) for k in range(3)))
+
+
+def test_designs_that_move_state_in_different_ways_are_compared_by_what_all_have() -> None:
+    groups = moving("groups", {"moves.pause_s": 0.2, "migrations.pause_s.mean": 0.1})
+    steps, tasks = moving("steps", {"moves.pause_s": 0.4}), moving("all", {"moves.pause_s": 4.0})
+    (said,) = sweep_answer([steps, groups, tasks])
+    assert said.startswith("Design 1 (groups) has the lowest maximum pause: 201\u00a0ms, ")
+    (said,) = sweep_answer([groups, moving("more", {"moves.pause_s": 0.4, "migrations.pause_s.mean": 0.2})])
+    assert "mean pause of a move" in said
+
+
+def test_a_sweep_of_such_designs_shows_what_all_have() -> None:
+    points = [DesignPoint(0, {}), DesignPoint(1, {})]
+    of_steps = {"latency_s.mean": 1.0, "moves.pause_s": 0.4, "moves.completion_s": 1.0, "migrations.pause_s.max": None}
+    of_groups = of_steps | {"moves.pause_s": 0.1, "moves.completion_s": 2.0, "migrations.pause_s.max": 0.1}
+
+    def shown(*metrics: Metrics) -> list[str]:
+        rows = [SimpleNamespace(point=k, replication=0, metrics=one) for k, one in enumerate(metrics)]
+        plan = SimpleNamespace(points=points, runs=len(rows))
+        found = SimpleNamespace(rows=rows, plan=plan, replications=lambda number: {0: metrics[number]})
+        return chosen_metrics(cast(SweepResult, found), None)
+
+    assert shown(of_steps, of_groups) == ["latency_s.mean", "moves.pause_s", "moves.completion_s"]
+    assert shown(of_groups, of_groups | {"migrations.pause_s.max": 0.2}) == ["latency_s.mean", "migrations.pause_s.max"]

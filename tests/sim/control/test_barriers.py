@@ -26,13 +26,13 @@ from models.scenario.rules import faults
 from sim.control.assembly import Control
 from sim.control.barriers import BarrierCheckpoints, JobCheckpoint
 from sim.control.cluster import RunPlan
-from sim.data_plane import REMOTE
 from sim.engine import simulate
 from sim.kernel.choice import kernel_for
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.plain.checkpoint import CheckpointCoordinator
 from sim.plain.partition import Partition
 from sim.plain.plane import PlainPlane
+from sim.plane_values import REMOTE
 
 
 def job(barriers: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:

@@ -18,11 +18,11 @@ from test_recovery import check
 from sim import engine
 from sim.clock import Process
 from sim.control.assembly import Control, PlaneFactory
-from sim.data_plane import REMOTE
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.plain.checkpoint import Batch, CheckpointCoordinator
 from sim.plain.partition import Partition
 from sim.plain.plane import PlainPlane
+from sim.plane_values import REMOTE
 
 SUMS, OUT = (4, 5), 6
 PLANES = pytest.mark.parametrize("plane", [PlainPlane, CompiledPlane])

@@ -15,13 +15,13 @@ from test_planes import differences, on_both
 
 from models.records.tables import NEVER, RunRecords
 from models.scenario.inputs import RunInputs
-from sim.data_plane import CONTROL
 from sim.engine import simulate
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.migration.move import MoveContext, MoveProtocol
 from sim.migration.protocol import Message
 from sim.migration.protocols.cpa import CPA
 from sim.plain.plane import PlainPlane
+from sim.plane_values import CONTROL
 
 DETECTED = 3000  # of a crash at 2.05 s [ms]: a time-out after the heartbeat of 2 s
 

@@ -24,7 +24,7 @@ from analysis.runs.tables import job_checkpoints_said
 from models.records.tables import NEVER, THE_JOB, RunRecords
 from models.scenario.rules import faults
 from sim.control.barriers import BarrierCheckpoints, JobCheckpoint
-from sim.control.region_restarts import RegionRestarts
+from sim.control.failover_regions import FailoverRegions
 from sim.engine import simulate
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.plain.plane import PlainPlane
@@ -224,8 +224,8 @@ def test_an_expired_checkpoint_that_counts_is_caught(monkeypatch: pytest.MonkeyP
 
 
 def test_a_strategy_that_is_asked_for_each_region_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    add = RegionRestarts.add
-    monkeypatch.setattr(RegionRestarts, "add", lambda self, losses, together=False: add(self, losses))
+    add = FailoverRegions.add
+    monkeypatch.setattr(FailoverRegions, "add", lambda self, losses, together=False: add(self, losses))
     assert [failed for _, failed, _ in failures(run(several_regions(2)))] != [1500, 2300, 3100]
 
 

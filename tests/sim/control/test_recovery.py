@@ -31,7 +31,6 @@ from small_jobs import (
 )
 
 from models.records.tables import NEVER
-from sim.data_plane import REMOTE
 from sim.engine import records
 from sim.operator_plan import Edge
 from sim.plain.audit import accounts
@@ -39,6 +38,7 @@ from sim.plain.checkpoint import CheckpointCoordinator
 from sim.plain.partition import Partition
 from sim.plain.plane import PlainPlane
 from sim.plain.task import Task
+from sim.plane_values import REMOTE
 
 GUARANTEES = ("exactly-once", "at-least-once", "at-most-once", "none")
 

@@ -20,10 +20,10 @@ from test_recovery import check
 from models.scenario.rules import faults
 from sim.control.restores import Restores
 from sim.control.shared_reads import SharedReads
-from sim.data_plane import REMOTE
 from sim.engine import simulate
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.plain.plane import PlainPlane
+from sim.plane_values import REMOTE
 
 
 def job(**changes: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from test_region_restart import STEADY, in_vain, run, spare, starts
 
 from models.records.tables import RunRecords
 from models.scenario.rules import faults
-from sim.control.region_restarts import RegionRestarts
+from sim.control.failover_regions import FailoverRegions
 
 FIRST = 2710 + 300  # the restart after the death of h-1, which is noticed after 10 ms
 
@@ -75,13 +75,13 @@ def test_without_a_time_out_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     assert late(found) == []
     assert starts(found) == [(4950, 16)]
     # The mutant that forgets the time-out of the second restart is seen.
-    ask = RegionRestarts._ask
+    ask = FailoverRegions._ask
 
-    def once(self: RegionRestarts, region: int, down: Any) -> None:
+    def once(self: FailoverRegions, region: int, down: Any) -> None:
         if self.state.clock.now_ns() < 3100 * MS:
             ask(self, region, down)
 
-    monkeypatch.setattr(RegionRestarts, "_ask", once)
+    monkeypatch.setattr(FailoverRegions, "_ask", once)
     assert late(run(short(2250))[0]) == [3510]
 
 

@@ -9,7 +9,7 @@ import pytest
 from small_jobs import build, scenario
 
 from sim.control.state_store import StateStore
-from sim.data_plane import Parcel
+from sim.plane_values import Parcel
 
 MS = 1_000_000
 

@@ -24,7 +24,7 @@ from models.scenario.key_groups import group_shares
 from models.scenario.reading import scenario_from
 from models.scenario.workload import UniformKeys
 from sim.control.crash import CrashCoordinator
-from sim.control.restart_loop import RestartLoop
+from sim.control.restart_attempts import RestartAttempts
 from sim.engine import simulate
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.migration.protocols.dsm import DSM
@@ -376,7 +376,7 @@ def _no_resume(self: DSM, ctx: Any, message: Any) -> None:
     """Do nothing."""
 
 
-def _allocate(self: RestartLoop, failure: int, *, at_once: bool = False) -> Any:
+def _allocate(self: RestartAttempts, failure: int, *, at_once: bool = False) -> Any:
     yield self.state.clock.sleep(self.state.clock.now_ns() + self._draw_ns("allocate", failure))
 
 
@@ -395,7 +395,7 @@ MUTANTS: dict[str, tuple[Callable[[], None], Any, str, Any]] = {
     ),
     "ports have no bound": (check_room, WorkerRestart, "_limit", property(lambda _: None, lambda *_: None)),
     "a host that is back gets nothing": (check_back_in_time, WorkerRestart, "host_for", _least_used),
-    "a host that is back has to be assigned": (check_back_in_time, RestartLoop, "allocate", _allocate),
+    "a host that is back has to be assigned": (check_back_in_time, RestartAttempts, "allocate", _allocate),
     "states come before the worker": (check_state_timeline, CrashCoordinator, "__init__", _at_once),
     "the bolts of a rebalance wait for waves": (check_wait, Rebalances, "began", lambda *_: None),
     "spouts are not deactivated": (check_wait, DSM, "_paused", lambda _: ()),

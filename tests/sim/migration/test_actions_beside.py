@@ -24,12 +24,12 @@ from models.scenario.inputs import RunInputs
 from models.units import to_ns
 from sim.control.assembly import PlaneFactory
 from sim.control.cluster import RunPlan
-from sim.data_plane import CONTROL
 from sim.engine import records
 from sim.kernel.event_loop.codes import NONE, TUPLE
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.plain.partition import Visit
 from sim.plain.plane import PlainPlane
+from sim.plane_values import CONTROL
 
 BESIDE = ("cores", "buffers", "links", "all")
 

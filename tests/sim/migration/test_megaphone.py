@@ -268,7 +268,9 @@ def test_each_tuple_is_applied_once_at_the_configuration_of_its_time(monkeypatch
     assert lost == 0
 
 
-def test_steps_of_a_file_move_a_key_group_more_than_once(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("next_time", ["now", "lag"])
+def test_steps_of_a_file_move_a_key_group_more_than_once(next_time: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    again = 0
     for seed in range(6):
         draw = Random(f"lines {seed}")
         raw = job(seed)
@@ -276,6 +278,8 @@ def test_steps_of_a_file_move_a_key_group_more_than_once(monkeypatch: pytest.Mon
         tasks = raw["operators"]["op"]["parallelism"]
         raw["events"] = {"move": {"kind": "reconfigure", "at": "0.1 s", "operator": "op", "file": "moves.txt"}}
         raw["events"]["move"] |= {"scope": draw.choice(["operator", "bin"]), "gap": draw.choice(["0 s", "drain"])}
+        if next_time == "lag":
+            raw["events"]["move"] |= {"next": "lag", "gap": "0 s"}
         lines = tuple(
             Configuration(at * MS, tuple((k, draw.randrange(tasks)) for k in draw.sample(range(groups), 2)))
             for at in (100, 100, 101, 300, 300, 450)
@@ -283,9 +287,11 @@ def test_steps_of_a_file_move_a_key_group_more_than_once(monkeypatch: pytest.Mon
         run = watched(raw, monkeypatch, lines)
         assert faults(run) == [], seed
         ((plan, times),) = run.plans
+        again += sum(not plan.announced(step) for step in range(1, len(plan.steps)))
         assert [one.from_ns >= at for one, at in zip(times, plan.not_before_ns, strict=True)] == [True] * len(times)
         plain, compiled = (rows_of(raw, plane, lines) for plane in (PlainPlane, CompiledPlane))
         assert differences(plain, compiled) == [], seed
+    assert again > 5
 
 
 def test_both_planes_give_equal_rows() -> None:

@@ -21,6 +21,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from bin_jobs import bin_job
 from test_megaphone import rows_of
 
 from models.records.tables import RunRecords
@@ -47,39 +48,28 @@ def job(
 ) -> dict[str, Any]:
     """A job with rho at a task that has one and a half of its share of the key groups."""
     work_s = 20e-6
-    return {
-        "duration": end,
-        "workload": {
-            "src": {
-                "rate": f"{tasks * rho / (1.5 * work_s):.0f} /s",
-                "arrivals": "deterministic",
-                "keys": {"distribution": "uniform", "count": 100_000},
-            }
+    raw = bin_job(
+        events,
+        src={
+            "rate": f"{tasks * rho / (1.5 * work_s):.0f} /s",
+            "arrivals": "deterministic",
+            "keys": {"distribution": "uniform", "count": 100_000},
         },
-        "operators": {
-            "src": {"kind": "source"},
-            "op": {
-                "kind": "aggregate",
-                "inputs": {"src": "key"},
-                "parallelism": tasks,
-                "key_groups": groups,
-                "service": {"distribution": "deterministic", "value": "20 us"},
-                "state": {"model": "fixed", "bytes": f"{size:.0f} B"},
-                "serialise": f"{SIGMA:.0f} B/s",
-                "deserialise": f"{IOTA:.0f} B/s",
-            },
-            "out": {"kind": "sink", "inputs": {"op": "shuffle"}},
+        op={
+            "parallelism": tasks,
+            "key_groups": groups,
+            "service": {"distribution": "deterministic", "value": "20 us"},
+            "state": {"model": "fixed", "bytes": f"{size:.0f} B"},
+            "serialise": f"{SIGMA:.0f} B/s",
+            "deserialise": f"{IOTA:.0f} B/s",
         },
-        "hosts": {
-            "front": {"network": "10 Gbit/s"},
-            "h": {"count": hosts, "network": f"{BETA:.0f} B/s", "cores": tasks // hosts},
-        },
-        "placement": {"operators": {"src": "front", "op": "h", "out": "front"}},
-        "network": {"latency": "0.1 ms"},
-        "fault_tolerance": {"method": "none"},
-        "recording": {"detail": "tuples"},
-        "events": {name: {"kind": "reconfigure", "operator": "op"} | event for name, event in events.items()},
-    }
+        hosts={"count": hosts, "network": f"{BETA:.0f} B/s", "cores": tasks // hosts},
+        network={"latency": "0.1 ms"},
+        recording={"detail": "tuples"},
+        duration=end,
+    )
+    raw["hosts"]["front"] = {"network": "10 Gbit/s"}
+    return raw
 
 
 @dataclass

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bin_jobs import bin_job
 from test_megaphone import MS, faults, rows_of, watched
 from test_planes import differences
 
@@ -22,30 +23,21 @@ from sim.plain.plane import PlainPlane
 
 def idle_job(event: dict[str, Any], tasks: int = 4, groups: int = 32) -> dict[str, Any]:
     """A job in which nothing happens but the moves: 0.1 s apart from any tuple, each task on a host of its own."""
-    fixed = {"distribution": "deterministic", "value": "1 us"}
-    return {
-        "duration": "20 s",
-        "workload": {"src": {"rate": "0.1 /s", "keys": {"distribution": "uniform", "count": 4}}},
-        "operators": {
-            "src": {"kind": "source"},
-            "op": {
-                "kind": "aggregate",
-                "inputs": {"src": "key"},
-                "parallelism": tasks,
-                "key_groups": groups,
-                "service": fixed,
-                "state": {"model": "fixed", "bytes": "100 kB"},
-                "serialise": "50 MB/s",
-                "deserialise": "20 MB/s",
-            },
-            "out": {"kind": "sink", "inputs": {"op": "shuffle"}},
+    return bin_job(
+        {"move": {"at": "1 s", "scope": "operator"} | event},
+        src={"rate": "0.1 /s", "keys": {"distribution": "uniform", "count": 4}},
+        op={
+            "parallelism": tasks,
+            "key_groups": groups,
+            "service": {"distribution": "deterministic", "value": "1 us"},
+            "state": {"model": "fixed", "bytes": "100 kB"},
+            "serialise": "50 MB/s",
+            "deserialise": "20 MB/s",
         },
-        "hosts": {"front": {}, "h": {"count": tasks, "network": "10 MB/s"}},
-        "placement": {"operators": {"src": "front", "op": "h", "out": "front"}},
-        "network": {"latency": "1 ms"},
-        "fault_tolerance": {"method": "none"},
-        "events": {"move": {"kind": "reconfigure", "at": "1 s", "operator": "op", "scope": "operator"} | event},
-    }
+        hosts={"count": tasks, "network": "10 MB/s"},
+        network={"latency": "1 ms"},
+        duration="20 s",
+    )
 
 
 @pytest.mark.parametrize(
@@ -102,6 +94,19 @@ def test_steps_of_a_file_begin_at_their_times_or_when_the_one_before_is_over() -
     table = rows_of(idle_job(event), PlainPlane, configurations).tables["reconfigurations"]
     assert table["from_ns"].tolist() == [1_500 * MS, 1_521 * MS + 1, 3_000 * MS]
     assert {*table["strategy"].tolist()} == {"file"}
+
+
+def test_with_lag_a_step_waits_for_the_end_of_one_that_moves_the_same_key_group() -> None:
+    """A step takes 17 ms and two latencies; what it moves goes on from there two latencies and 1 ns later."""
+    lines = ((1, 0), (1, 2), (5, 0), (1, 3))
+    configurations = tuple(Configuration(1_500 * MS, ((k, task),)) for k, task in lines)
+    event = {"file": "moves.txt", "next": "lag"}
+    table = rows_of(idle_job(event), PlainPlane, configurations).tables["reconfigurations"]
+    begun, passed, over = (table[f"{name}_ns"] for name in ("from", "passed", "installed"))
+    assert begun[1] == passed[1] == over[0] + 2 * MS + 1
+    # The others are announced while the one before is under way, and begin when it is over.
+    assert (begun[2:] == passed[1:-1] + 2 * MS + 1).all()
+    assert (passed[2:] == over[1:-1] + MS).all()
 
 
 def busy_job(gap: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bin_jobs import bin_job
 from test_megaphone import rows_of
 from test_planes import differences
 
@@ -26,35 +27,25 @@ GROUPS, TASKS = 16, 4
 
 def job(strategy: str, **event: Any) -> dict[str, Any]:
     """Sixteen key groups on four hosts, and no tuple after the first second; a quarter of the states moves at 1.2 s."""
-    return {
-        "duration": "4 s",
-        "workload": {
-            "src": {
-                "rate": {"steps": [{"at": "0 s", "rate": "200 /s"}, {"at": "900 ms", "rate": "0 /s"}]},
-                "keys": {"distribution": "uniform", "count": 40},
-                "tuple": "200 B",
-            }
+    return bin_job(
+        {"move": {"at": "1.2 s", "strategy": strategy} | event},
+        src={
+            "rate": {"steps": [{"at": "0 s", "rate": "200 /s"}, {"at": "900 ms", "rate": "0 /s"}]},
+            "keys": {"distribution": "uniform", "count": 40},
+            "tuple": "200 B",
         },
-        "operators": {
-            "src": {"kind": "source"},
-            "op": {
-                "kind": "aggregate",
-                "inputs": {"src": "key"},
-                "parallelism": TASKS,
-                "key_groups": GROUPS,
-                "service": {"distribution": "deterministic", "value": "1 ms"},
-                "state": {"model": "fixed", "bytes": f"{STATE} B"},
-                "serialise": "2 MB/s",
-                "deserialise": "4 MB/s",
-            },
-            "out": {"kind": "sink", "inputs": {"op": "shuffle"}},
+        op={
+            "parallelism": TASKS,
+            "key_groups": GROUPS,
+            "service": {"distribution": "deterministic", "value": "1 ms"},
+            "state": {"model": "fixed", "bytes": f"{STATE} B"},
+            "serialise": "2 MB/s",
+            "deserialise": "4 MB/s",
         },
-        "hosts": {"front": {}, "h": {"count": TASKS, "network": "10 MB/s", "memory": "250 kB"}},
-        "placement": {"operators": {"src": "front", "op": "h", "out": "front"}},
-        "fault_tolerance": {"method": "none"},
-        "recording": {"memory": True},
-        "events": {"move": {"kind": "reconfigure", "at": "1.2 s", "operator": "op", "strategy": strategy} | event},
-    }
+        hosts={"count": TASKS, "network": "10 MB/s", "memory": "250 kB"},
+        recording={"memory": True},
+        duration="4 s",
+    )
 
 
 def peaks(one: RunRecords) -> np.ndarray:

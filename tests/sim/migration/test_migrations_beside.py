@@ -19,7 +19,6 @@ from uneven_clock import UnevenClock
 
 from models.units import to_ns
 from sim.control.assembly import PlaneFactory
-from sim.data_plane import REMOTE
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.migration.move import MoveContext, MoveProtocol
 from sim.migration.protocol import Message
@@ -31,6 +30,7 @@ from sim.plain.outbox import Places
 from sim.plain.partition import Bundle, Partition, Visit
 from sim.plain.plane import PlainPlane
 from sim.plain.task import Task
+from sim.plane_values import REMOTE
 
 every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
 beside = pytest.mark.parametrize("what", BESIDE)

@@ -14,10 +14,10 @@ from models.scenario.scenario import Scenario
 from models.units import to_ns
 from sim.control.assembly import Control, PlaneFactory
 from sim.control.cluster import RunPlan
-from sim.data_plane import CONTROL, Timed
 from sim.engine import records
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.plain.plane import PlainPlane
+from sim.plane_values import CONTROL, Timed
 
 MS = 1_000_000
 SRC, Q, OUT = 0, 1, 2  # tasks of `line`; further sources come before

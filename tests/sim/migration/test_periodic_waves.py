@@ -66,10 +66,10 @@ class Driven:
 
     def kill(self, partition: int, at_ms: int, start_ms: int) -> None:
         """Kill the task of a partition, whose successor is up after a time."""
-        at, restarts = self.control.cluster.partition_task, self.control.coordinator.runtime.restarts
+        at, relocation = self.control.cluster.partition_task, self.control.coordinator.runtime.relocation
         host = self.control.cluster.host_of(partition)
         self.control.clock.at(
-            at_ms * MS, 0, lambda _: restarts.restart(Restart(at[partition], host, start_ms * MS, gate_ns=100 * MS))
+            at_ms * MS, 0, lambda _: relocation.restart(Restart(at[partition], host, start_ms * MS, gate_ns=100 * MS))
         )
 
     def dies(self, host: int, at_ms: int) -> None:

@@ -26,11 +26,11 @@ from scenarios.files.scenario import read_scenario
 from scenarios.runs.inputs import inputs_of
 from sim.control.assembly import PlaneFactory
 from sim.control.cluster import RunPlan
-from sim.data_plane import Statistic
 from sim.engine import build
 from sim.kernel.choice import kernel_for
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.plain.plane import PlainPlane
+from sim.plane_values import Statistic
 
 S = 1000 * MS
 MORE_NS = 4 * S  # a job that a crash overloads ends its moves late

@@ -29,13 +29,13 @@ from models.scenario.inputs import RunInputs
 from models.scenario.scenario import Scenario
 from sim.control.assembly import Control
 from sim.control.cluster import RunPlan
-from sim.data_plane import Key
 from sim.engine import records
 from sim.kernel.event_loop.buffers import UNPINNED
 from sim.kernel.event_loop.forgetting import forget
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.kernel.event_loop.pools import settle
 from sim.migration.protocols import PROTOCOLS
+from sim.plane_values import Key
 
 S = 10**9
 GUARANTEES = ("at-least-once", "at-most-once", "exactly-once")

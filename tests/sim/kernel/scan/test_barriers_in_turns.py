@@ -24,7 +24,6 @@ from models.units import to_ns
 from scenarios.files.starter import FlinkJob
 from sim.control.assembly import PlaneFactory
 from sim.control.cluster import RunPlan
-from sim.data_plane import NotCovered
 from sim.engine import simulate
 from sim.kernel import choice
 from sim.kernel.choice import kernel_for
@@ -37,6 +36,7 @@ from sim.kernel.hand_over.sources import Kept
 from sim.kernel.hand_over.spells import failures, spells
 from sim.kernel.needs import needs_of
 from sim.plain.plane import PlainPlane
+from sim.plane_values import NotCovered
 
 PLANES: list[TurnsBetweenBarriers] = []
 

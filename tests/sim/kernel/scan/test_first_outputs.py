@@ -20,12 +20,12 @@ from scenarios.planning.maintenance import planner_of
 from sim.control.assembly import PlaneFactory
 from sim.control.cluster import RunPlan
 from sim.control.recoveries import PartitionRecovery, Recoveries
-from sim.data_plane import NotCovered
 from sim.engine import simulate
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.kernel.hand_over.plane import TwoKernels
 from sim.kernel.hand_over.spells import spells
 from sim.kernel.needs import needs_of
+from sim.plane_values import NotCovered
 
 Found = tuple[str, float, float | None]
 

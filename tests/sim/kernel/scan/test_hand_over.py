@@ -22,7 +22,6 @@ from models.scenario.scenario import Scenario
 from models.units import to_ns
 from sim.control.assembly import Control, PlaneFactory
 from sim.control.cluster import RunPlan
-from sim.data_plane import NotCovered
 from sim.engine import records, simulate
 from sim.kernel import choice
 from sim.kernel.choice import kernel_for
@@ -33,6 +32,7 @@ from sim.kernel.hand_over.plane import TwoKernels
 from sim.kernel.hand_over.spells import failures, horizon_ns, spells
 from sim.kernel.scan.plane import ScanPlane
 from sim.plain.plane import PlainPlane
+from sim.plane_values import NotCovered
 
 PLANES: list[TwoKernels] = []
 

@@ -20,7 +20,6 @@ from models.scenario.scenario import Scenario
 from models.units import to_ns
 from sim.control.assembly import Control, PlaneFactory
 from sim.control.cluster import RunPlan
-from sim.data_plane import NotCovered
 from sim.engine import records
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.kernel.hand_over.at_rest import LoopAtRest
@@ -28,6 +27,7 @@ from sim.kernel.hand_over.plane import TwoKernels
 from sim.kernel.hand_over.spells import horizon_ns
 from sim.migration.protocols import REBALANCE_PROTOCOLS
 from sim.migration.rebalance import Rebalances
+from sim.plane_values import NotCovered
 
 MS = 1_000_000
 DRAIN_MS = 3000

@@ -22,12 +22,12 @@ from models.scenario.reading import scenario_from
 from models.steady_state.checkpoint_traffic import bottlenecks
 from models.steady_state.load import expected_load
 from sim.control.cluster import RunPlan
-from sim.data_plane import NotCovered
 from sim.engine import simulate
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.kernel.hand_over.spells import spells
 from sim.kernel.scan.plane import ScanPlane
 from sim.plain.plane import PlainPlane
+from sim.plane_values import NotCovered
 
 INCREMENTAL = {"method": "checkpoint", "interval": "300 ms", "kind": "incremental"}
 

@@ -13,13 +13,14 @@ from sim.control.instances import CheckpointHosts, Instances
 from sim.control.recoveries import Recoveries
 from sim.control.recovery import Recovery
 from sim.control.run_state import StateOn
-from sim.data_plane import NO_HOST, Parcel, ParcelPlane
+from sim.data_plane import ParcelPlane
 from sim.migration.protocol import Restart
+from sim.plane_values import NO_HOST, Parcel
 
 _SECOND = 1_000_000_000
 
 
-class Restarts:
+class TaskRelocation:
     """Kills tasks and starts them on a host; what a host's crash does to them is left to its detection."""
 
     def __init__(

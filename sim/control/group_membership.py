@@ -21,7 +21,7 @@ from models.units import to_ns
 from sim.clock import Process
 from sim.control.cluster import LostPartition
 from sim.control.crash import CrashCoordinator
-from sim.control.failures import REBALANCE, Failures, instant_ns
+from sim.control.failures import REBALANCE, Failures
 from sim.control.recoveries import Recoveries
 from sim.control.recovery import Recovery
 from sim.control.run_state import StateOn
@@ -33,7 +33,7 @@ from sim.scaling.spare_hosts import SpareHosts
 Move = tuple[int, int]  # a partition, and the host that is to have it
 
 
-class Members:
+class GroupMembership:
     """Stops and starts hosts on purpose, and moves key groups to those that come."""
 
     def __init__(
@@ -66,13 +66,13 @@ class Members:
             if isinstance(event, HostRestart):
                 self.clock.process(self._restart(name, event))
             elif isinstance(event, HostJoin):
-                self.clock.process(self._join(event))
+                self.clock.process(self._join(name, event))
 
     # -- members that stop, and come
 
     def _restart(self, name: str, event: HostRestart) -> Process:
         """Stop hosts one after the other; each is back before the next one stops."""
-        yield self.clock.sleep(instant_ns(self.state.plan, name, event))
+        yield self.clock.sleep(self.state.plan.instant_ns(name))
         down_ns = None if event.down_s is None else to_ns(event.down_s)
         for number, host_name in enumerate(event.hosts):
             if number:
@@ -84,9 +84,9 @@ class Members:
             else:
                 self._refuse(Action.STOP, host)
 
-    def _join(self, event: HostJoin) -> Process:
+    def _join(self, name: str, event: HostJoin) -> Process:
         """Use a spare host from an instant on."""
-        yield self.clock.sleep(to_ns(event.at_s))
+        yield self.clock.sleep(self.state.plan.instant_ns(name))
         host = self.state.plan.host_names.index(event.host)
         if self.spares.is_spare(host):
             self.spares.join(host)

@@ -21,12 +21,10 @@ from test_recovery_times import rows
 
 from models.engines.flink_restart import Heartbeats, TaskManagerDeath
 from models.records.tables import NEVER, RunRecords
-from models.scenario.events import HostFailure
 from models.scenario.inputs import RunInputs
 from models.scenario.rules import faults
 from sim.control.assembly import Control
 from sim.control.cluster import RunPlan
-from sim.control.failures import instant_ns
 from sim.engine import simulate
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.plain.plane import PlainPlane
@@ -148,9 +146,7 @@ def test_jitter_follows_from_the_seed() -> None:
 def test_a_failure_falls_at_another_phase_in_each_replication() -> None:
     raw = flink({"dies": dies(1, 2500) | {"delay": {"distribution": "uniform", "low": "0 s", "high": "2 s"}}})
     plans = [RunPlan.of(scenario(raw), RunInputs(), replication) for replication in range(20)]
-    event = plans[0].scenario.events["dies"]
-    assert isinstance(event, HostFailure)
-    instants = [instant_ns(plan, "dies", event) for plan in plans]
+    instants = [plan.instant_ns("dies") for plan in plans]
     assert len({*instants}) == 20
     assert 2500 * MS <= min(instants) < 2800 * MS
     assert 4100 * MS < max(instants) < 4500 * MS

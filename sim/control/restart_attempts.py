@@ -27,7 +27,7 @@ _NS = 1_000_000_000
 JOB = "the job"
 
 
-class RestartLoop:
+class RestartAttempts:
     """Waits for the restart after a failure that is not in vain; failures of one run follow one strategy."""
 
     def __init__(self, state: StateOn[Plane]) -> None:

@@ -20,7 +20,7 @@ from test_recovery import check
 from models.records.tables import RunRecords
 from sim.control.crash import CrashCoordinator
 from sim.control.failures import Failures
-from sim.control.members import Members
+from sim.control.group_membership import GroupMembership
 from sim.control.recovery import Recovery
 from sim.control.standbys import Standbys
 from sim.engine import simulate
@@ -309,7 +309,7 @@ def test_both_planes_give_equal_rows() -> None:
 _STOP, _REPLAY, _STOPS = Failures.stop, Recovery._replay, RestoreFromChangelog.stops
 
 
-def _waits_for_nobody(members: Members, after_ns: int = 0) -> Any:
+def _waits_for_nobody(members: GroupMembership, after_ns: int = 0) -> Any:
     yield members.clock.sleep(members.clock.now_ns() + after_ns + members._draw_ns("allocate"))
     members._due = False
     members._assign()
@@ -348,8 +348,8 @@ MUTANTS: dict[str, tuple[Callable[[], None], Any, str, Any]] = {
     "nothing has to warm up": (check_warm_ups, Standbys, "lag", lambda *_: 0.0),
     "all has to warm up": (check_little_lag, Standbys, "lag", lambda *_: 1e18),
     "nothing warms up": (check_warm_up_takes_over, Standbys, "warm_up", lambda *_: None),
-    "others of a task end, too": (check_warm_ups, Members, "_stays", lambda *_: None),
-    "a group waits for nobody": (check_waits_for_all, Members, "_rebalance", _waits_for_nobody),
+    "others of a task end, too": (check_warm_ups, GroupMembership, "_stays", lambda *_: None),
+    "a group waits for nobody": (check_waits_for_all, GroupMembership, "_rebalance", _waits_for_nobody),
     "what was not sent is not sent later": (check_cut_outputs, RestoreFromChangelog, "lacks", lambda *_: False),
 }
 

@@ -19,7 +19,7 @@ from models.units import to_ns
 from sim.clock import Process
 from sim.control.cluster import LostPartition
 from sim.control.recoveries import Recoveries
-from sim.control.restart_loop import JOB, RestartLoop
+from sim.control.restart_attempts import JOB, RestartAttempts
 from sim.control.run_state import StateOn
 from sim.data_plane import RecoverablePlane
 from sim.recovery.region_restart import RegionRestart
@@ -39,7 +39,7 @@ class _Down:
     asked_ns: int | None = None
 
 
-class RegionRestarts:
+class FailoverRegions:
     """Starts regions again, each once all of it is known to be lost and has slots."""
 
     def __init__(
@@ -47,12 +47,12 @@ class RegionRestarts:
         state: StateOn[RecoverablePlane],
         method: RegionRestart,
         recoveries: Recoveries,
-        loop: RestartLoop,
+        attempts: RestartAttempts,
         start: Callable[[Sequence[LostPartition]], None],
         kill_all: Callable[[], object],
     ) -> None:
         self.state, self.cluster, self.method, self.recoveries = state, state.cluster, method, recoveries
-        self._loop, self._start, self._kill_all = loop, start, kill_all
+        self._attempts, self._start, self._kill_all = attempts, start, kill_all
         self.has_slots: Callable[[], bool] = lambda: True  # asked before slots are taken; set by who scales the job
         self.started: Callable[[], None] = lambda: None  # called when a region has its tasks again
         self._down: dict[int, _Down] = {}  # by region
@@ -94,7 +94,7 @@ class RegionRestarts:
     def _start_again(self, region: int, wait_ns: int) -> Process:
         yield self.state.clock.sleep(self.state.clock.now_ns() + wait_ns)
         if not self._failed:
-            yield from self._loop.allocate(self._down[region].losses[0].failure)
+            yield from self._attempts.allocate(self._down[region].losses[0].failure)
             yield from self._deploy(region)
 
     def go_on(self) -> None:
@@ -120,11 +120,11 @@ class RegionRestarts:
         def longest() -> LostPartition:
             return max((loss for one in down for loss in one.losses), key=_counts_until)
 
-        if not (yield from self._loop.pass_by(JOB, failure, longest)):
+        if not (yield from self._attempts.pass_by(JOB, failure, longest)):
             self.give_up()
         if self._failed:
             return False
-        yield from self._loop.allocate(failure)
+        yield from self._attempts.allocate(failure)
         return not self._failed
 
     def _deploy(self, region: int) -> Process:
@@ -139,7 +139,7 @@ class RegionRestarts:
                 self._ask(region, down)
                 return
             down.asked_ns = None
-            yield from self._loop.restart(down.losses[0])
+            yield from self._attempts.restart(down.losses[0])
             if self._failed or not self._is_known(region):
                 continue
             dead = sorted({host for host in self.method.hosts_of(down.losses) if not self.cluster.host_alive[host]})
@@ -156,12 +156,12 @@ class RegionRestarts:
                 name = self.state.plan.host_names[dead[0]]
                 why = f"it got a slot of {name}, which is dead"
                 self.state.decide(Action.RESTART, JOB, why, verdict=Verdict.REFUSED)
-                if self._loop.is_steady:  # no strategy says when: look again at once, or when its death is detected
+                if self._attempts.is_steady:  # no strategy says when: look again at once, or when its death is detected
                     if self._is_to_be_detected(dead):
                         down.waits = True
                         return
                     continue
-                yield from self._loop.fail()
+                yield from self._attempts.fail()
                 if not (yield from self._pass_by([region])):
                     return
 
