@@ -57,6 +57,8 @@ def accounts(plane: PlaneState) -> dict[int, Account]:
             if not partition.operator.reckoned:
                 continue
             there = tuple_id in final[partition]
+            # It may come back itself, as in-flight data of a partition that is live.
+            again = again or (partition, tuple_id) in since_checkpoint
             in_flight = not there and (again or tuple_id in coming[partition])
             # Not expected yet, and neither are its descendants: the walk ends here.
             if in_flight and not done:
@@ -67,7 +69,6 @@ def accounts(plane: PlaneState) -> dict[int, Account]:
                 # A lost tuple is walked on from all the same: the outputs that it would have had are lost, too.
                 if not there:
                     account.lost.add((partition.index, tuple_id))
-            again = again or (partition, tuple_id) in since_checkpoint
             for child, child_key in _made(partition.operator, tuple_id, key):
                 if child in partition.post_dated:
                     continue  # its time has not come, or it waits for its partition

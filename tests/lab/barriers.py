@@ -18,6 +18,7 @@ from lab.engines import STRATEGIES, Rules
 from lab.job import Job, random_job
 from lab.recovering import Case, Recovering, drawn_case, drawn_crashes
 from lab.shapes import CHAIN, REGIONS, SHAPES
+from lab.sharing import Sharing
 from lab.transactions import Transactions
 from sim.clock import Process
 from sim.control.barriers import JobCheckpoint
@@ -63,12 +64,32 @@ def job_of(kind: str, number: int) -> Job:
     return replace(job, shape=shape, buffer=buffer, rules=rules, hosts=draw.choice([3, 4, 5, 9]), seed=number)
 
 
+@cache
+def shared_job_of(number: int) -> Job:
+    """Return one of the jobs whose tasks share the store, or have several checkpoints at a time."""
+    draw = Random(f"shared {number}")
+    its = job_of(draw.choice(["aligned", "aligned", "unaligned"]), number)
+    assert its.rules is not None
+    rules = replace(
+        its.rules,
+        uploads=draw.choice(["shared", "shared", "in-turn"]),
+        restores=draw.choice(["shared", "shared", "in-turn"]),
+        local=draw.random() < 0.5,
+        concurrent=1 if its.rules.unaligned else draw.choice([1, 2, 2, 3]),
+    )
+    groups = draw.choice([1, 2, 3, 4])
+    return replace(its, rules=rules, groups=groups, tasks=draw.choice([1, 2]), seed=number)
+
+
 def drawn(kind: str, seed: int) -> Case:
     """Return the case of a seed."""
     draw = Random(f"{kind} case {seed}")
-    job = job_of(kind, draw.randrange(JOBS))
+    number = draw.randrange(JOBS)
+    job = shared_job_of(number) if kind == "shared" else job_of(kind, number)
     crashes = drawn_crashes(draw, (0, 1, 1, 2, 2, 3), AFTER)
-    return drawn_case(draw, kind, seed, job, crashes, _acts(draw), (1, 1, 20, 100))
+    assert job.rules is not None
+    several = job.rules.concurrent > 1
+    return drawn_case(draw, kind, seed, job, crashes, several_acts(draw) if several else _acts(draw), (1, 1, 20, 100))
 
 
 def _acts(draw: Random) -> Iterator[tuple[str, int]]:
@@ -76,6 +97,15 @@ def _acts(draw: Random) -> Iterator[tuple[str, int]]:
         yield CHECKPOINT, draw.choice([0, 10, 30, 60, 100])
     for _ in range(draw.choice([0, 0, 1, 2])):
         yield EXPIRE, draw.choice([20, 40, 80])
+
+
+def several_acts(draw: Random) -> Iterator[tuple[str, int]]:
+    """Yield checkpoints that come close to each other, so that several are under way, of which some expire."""
+    at = draw.choice([0, 10, 30, 60])
+    for k in range(draw.choice([3, 4, 6])):
+        yield CHECKPOINT, at + 5 * k
+    for _ in range(draw.choice([0, 1, 1, 2, 3])):
+        yield EXPIRE, at + draw.choice([10, 15, 20, 30, 40])
 
 
 class Barriers(Recovering):
@@ -100,14 +130,20 @@ class Barriers(Recovering):
             yield clock.when(lambda: checkpoint.token in self.expiring or self._is_stuck(checkpoint))
             yield from process
 
-        def triggers(*arguments: Any) -> None:
-            self.wanted -= 1
+        def triggers(stops: Any = None) -> None:
+            self.wanted -= stops is None  # a savepoint is asked for by somebody else
             self.note("triggered")
-            trigger(*arguments)
+            trigger(stops)
 
         barriers._begins, barriers._expires, barriers._trigger = begin, expire, triggers
-        self.sinks = Transactions(self.lab, early=self.rules.unaligned) if self.rules.commits else None
+        self.sinks = Transactions(self.lab, early=self.says_it_early) if self.rules.commits else None
+        self.sharing = Sharing(self.lab, self.note)
         barriers.start()
+
+    @property
+    def says_it_early(self) -> bool:
+        """Return whether what a sink gets again may come behind the barrier of the next checkpoint."""
+        return self.rules.unaligned or bool(self.rules.reading)
 
     def _is_stuck(self, checkpoint: JobCheckpoint) -> bool:
         """Return whether a checkpoint is open and nothing is left to come."""
@@ -131,7 +167,7 @@ class Barriers(Recovering):
         return [*self.lab.barriers._of_token.values()]
 
     def check_saved(self) -> list[str]:
-        found = self.check_cut(kept_twice=not self.rules.unaligned)
+        found = self.check_cut(kept_twice=not self.rules.unaligned) + self.sharing.faults
         if self.sinks is not None:
             found += self.sinks.faults
         if self.exactly_once:
@@ -153,6 +189,10 @@ class Barriers(Recovering):
     def check_rest(self) -> None:
         self.met["completed checkpoints"] += sum(one.outcome == "completed" for one in self._all())
         self.met["aborted checkpoints"] += sum(one.outcome == "aborted" for one in self._all())
+        self.met["subsumed checkpoints"] += sum(one.outcome == "subsumed" for one in self._all())
+        ends = [one.completed_ns for one in self._all() if one.outcome == "completed"]
+        if ends != sorted(ends):
+            self.faults["a checkpoint is complete after a later one"] += 1
         if self.wanted:
             self.faults["no checkpoint begins any more"] += 1
         elif [one.outcome for one in self._all()][-2:] != ["completed"] * 2:

@@ -13,14 +13,18 @@ from dataclasses import replace
 
 import pytest
 
-from lab import barriers, batches, changelogs
-from lab.broken_recoveries import HARMLESS, MUTANTS
+from lab import barriers, batches, changelogs, reading, scaled, windows
+from lab.broken_engines import HARMLESS, MUTANTS
 from lab.recovering import Case, Recovering, smaller
 
 KINDS: dict[str, tuple[type[Recovering], Callable[[str, int], Case]]] = {
     "aligned": (barriers.Barriers, barriers.drawn),
     "at-least-once": (barriers.Barriers, barriers.drawn),
     "unaligned": (barriers.Barriers, barriers.drawn),
+    "shared": (barriers.Barriers, barriers.drawn),
+    "rescaled": (scaled.Scaled, scaled.drawn),
+    "read": (reading.Read, reading.drawn),
+    "windows": (windows.Windowed, windows.drawn),
     "batches": (batches.Batches, batches.drawn),
     "changelogs": (changelogs.Changelogs, changelogs.drawn),
 }

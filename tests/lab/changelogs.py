@@ -7,7 +7,7 @@ of a standby; a round of commits begins for which sinks wait.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from random import Random
@@ -18,8 +18,7 @@ from lab.invariants import Covered
 from lab.job import Job, random_job
 from lab.recovering import Case, Recovering, drawn_case, drawn_crashes
 from lab.shapes import CHAIN, REGIONS, SHAPES
-from sim.clock import Process
-from sim.control.restores import Restore, Restores, _Threads
+from lab.stepped_restores import SteppedRestores
 
 JOBS, ROUNDS = 120, 4
 COMMIT, ROUND = "commit", "round"
@@ -69,43 +68,14 @@ def _acts(draw: Random) -> Iterator[tuple[str, int]]:
         yield ROUND, draw.choice([10, 40, 80])
 
 
-class SteppedRestores(Restores):
-    """Restores whose ends are steps: any of those that a host is at may be the next."""
-
-    def __init__(self, state: Any, begins: Callable[[], None]) -> None:
-        super().__init__(state.clock, [group.cores for group in state.plan.host_groups])
-        self._begins = begins
-
-    def begin(self, host: int, work_ns: int, ended: Callable[[], None], copy: bool = False) -> Restore:
-        """Begin to read; the end is a step."""
-        self._begins()
-        restore = super().begin(host, work_ns, ended, copy)
-        self._clock.process(self._ends(restore, self._threads[host]))
-        return restore
-
-    def _ends(self, restore: Restore, threads: _Threads) -> Process:
-        clock: Any = self._clock
-        while restore in threads.restores and self._threads.get(restore.host) is threads:
-            yield clock.when(lambda: restore not in threads.restores or restore in threads.at_work)
-            if restore in threads.at_work and self._threads.get(restore.host) is threads:
-                restore.left_ns = 0
-                threads.restores.remove(restore)
-                restore.ended()
-
-    def _count(self, threads: _Threads) -> None:
-        """Count nothing: time is steps."""
-
-    def _plan(self, host: int, threads: _Threads) -> None:
-        """Plan nothing."""
-
-
 class Changelogs(Recovering):
     """One laboratory with commits, changelogs and standbys."""
 
     def begin(self) -> None:
         self.method: Any = self.lab.recovery.method
         self.readers: Any = self.lab.readers
-        self.restores = SteppedRestores(self.lab.state, lambda: self.note("reads"))
+        threads = [group.cores for group in self.lab.plan.host_groups]
+        self.restores = SteppedRestores(self.lab.clock, threads, lambda: self.note("reads"))
         self.method.restores = self.method.standbys._restores = self.restores
         self.rounds, self.workers = 0, self._workers()
         self.due: set[int] = set()  # partitions that have not committed since the round began

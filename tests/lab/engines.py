@@ -35,6 +35,13 @@ class Rules:
     commits: bool = False  # sinks commit at checkpoints
     standbys: int = 0
     committed: bool = False  # sinks take what is committed
+    concurrent: int = 1  # checkpoints that may be under way
+    uploads: str = "in-turn"
+    restores: str = "in-turn"
+    reading: str = ""  # the order of the files that sources read, or "poll" with the most tuples of one
+    scheduler: str = "default"
+    at_checkpoint: bool = True  # whether the adaptive scheduler waits for one
+    slots: int | None = None  # of each host
 
     def keys(self) -> dict[str, Any]:
         """Return the keys of a scenario with these rules."""
@@ -47,7 +54,7 @@ class Rules:
         if self.asynchronous:
             tolerance["snapshots"] = {"mode": "asynchronous", "pause": "1 ms"}
         if self.method == "region-restart":
-            tolerance["barriers"] = self._barriers()
+            tolerance |= {"barriers": self._barriers(), "uploads": self.uploads, "restores": self.restores}
         if self.local:
             tolerance["local_recovery"] = {"disk": "1 MB/s"}
         if self.method == "micro-batch":
@@ -60,16 +67,30 @@ class Rules:
             found["detector"] = {"connection": "1 ns"}
         return found
 
+    def reading_keys(self) -> dict[str, Any]:
+        """Return the keys of how a source reads, or none."""
+        if not self.reading:
+            return {}
+        what, *most = self.reading.split()
+        keys: dict[str, Any] = {"poll": int(most[0])} if most else {"file": "1 s", "order": what}
+        return {"reading": keys | ({"cost": LAW} if self.slow else {})}
+
     def _barriers(self) -> dict[str, Any]:
         found: dict[str, Any] = {"unaligned": self.unaligned}
         if self.aligned_first:
             found["alignment_timeout"] = "1 s"
         if self.tolerated is not None:
             found["tolerated_failures"] = self.tolerated
+        if self.concurrent > 1:
+            found["concurrent"] = self.concurrent
         return found
 
     def _times(self) -> dict[str, Any]:
         found: dict[str, Any] = {"allocate": LAW, "restart": LAW} if self.slow else {}
         if self.strategy:
             found |= {"strategy": STRATEGIES[self.strategy], "attempt": "10 ms"}
+        if self.scheduler != "default":
+            # Of the times one is compared with instants: that for which a job that is down waits for more slots.
+            times = {"cooldown": "1 s", "gathering": "1 s", "delay": "1 s", "stabilisation": "9 ns", "wait": "1000 s"}
+            found |= {"scheduler": self.scheduler, "adaptive": times | {"at_checkpoint": self.at_checkpoint}}
         return found

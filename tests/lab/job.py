@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from lab.engines import Rules
-from lab.shapes import CHAIN, JOIN, KEYED, MOVABLE, SINK, SOURCE, Dataflow, Node, dataflow
+from lab.shapes import CHAIN, JOIN, KEYED, MOVABLE, SINK, SOURCE, WINDOW, Dataflow, Node, dataflow
 from models.scenario.inputs import RunInputs
 from models.scenario.scenario import Scenario
 from models.topology import layout
@@ -101,10 +101,16 @@ def scenario_of(job: Job) -> Scenario:
     }
     if job.rules is not None:
         raw |= job.rules.keys() | {"events": {"failure": NEVER_HAPPENS}}
+        if job.rules.slots is not None:
+            raw["hosts"]["h"]["slots"] = job.rules.slots
+            raw["placement"] = {"slot_sharing": True}
         if job.rules.commits:
             for name, keys in operators.items():
                 if job.dataflow[name].kind == SINK:
                     keys["commit"] = "at-checkpoint"
+        for name, keys in operators.items():
+            if job.dataflow[name].kind == SOURCE:
+                keys.update(job.rules.reading_keys())
     elif job.acks:
         acker = {"acks": job.acks, "timeout": "1000 s"}
         raw["fault_tolerance"] = {"method": "acker", "guarantee": "at-least-once", "acker": acker}
@@ -173,7 +179,7 @@ def _operator(job: Job, name: str, node: Node) -> dict[str, Any]:
     }
     if job.writes:
         common |= {"serialise": "1 MB/s", "deserialise": "1 MB/s"}
-    if node.kind not in MOVABLE:
+    if node.kind not in (*MOVABLE, WINDOW):
         lanes = {"parallelism": job.sources} if node.forward else {}
         return common | {"kind": "map", "inputs": _inputs(node)} | lanes
     common |= {"inputs": dict.fromkeys(node.inputs, "key"), "key_groups": job.groups}
@@ -181,6 +187,9 @@ def _operator(job: Job, name: str, node: Node) -> dict[str, Any]:
     if node.kind == JOIN:
         # All tuples are in one window: a watermark would need a clock.
         return common | {"kind": "join", "window": {"length": "1 s"}}
+    if node.kind == WINDOW:
+        # The event time of the first tuple of a source is 1 ns, of the next one 2 ns.
+        return common | {"kind": "aggregate", "window": {"length": "3 ns", "slide": f"{1 + job.seed % 3} ns"}}
     assert node.kind == KEYED
     return common | {"kind": "aggregate"}
 

@@ -22,6 +22,7 @@ from sim.plain.trimming import HistoryProtocol
 from sim.plane_values import CONTROL, NO_HOST
 
 _RECEIVERS = 1 << 32  # more than there are
+AFTER_ALL = 10**9  # an event time
 
 
 class SteppedLink:
@@ -64,6 +65,39 @@ class StepSource(Source):
         """Return how many tuples have arrived and are not emitted."""
         return self.arrived - self.emitted
 
+    def promise_ns(self, now_ns: int) -> int:
+        """Return its watermark: the creation time of the next tuple that it emits, or a time after all of them.
+
+        The latter grows from one to the next, as time does: who has missed one hears the next.
+        """
+        if self.emitted < len(self.arrivals_ns):
+            return self.arrivals_ns[self.emitted]
+        return AFTER_ALL + self.plane.clock.now_ns()
+
+
+class ReadSource(StepSource):
+    """A source whose log is read by control: arrivals are steps here, too, and nothing is emitted at them."""
+
+    def __init__(self, *its: Any) -> None:
+        super().__init__(*its)
+        self.there = 0  # `arrived` are those that it emits without being asked
+        self._wait_for(0)
+
+    def _arrive(self, index: int) -> None:
+        self.there = index + 1
+        self._wait_for(self.there)
+
+    def resume(self) -> None:
+        """Do nothing: it emits what is read."""
+
+    def arrived_before(self, instant_ns: int) -> int:
+        """Return how many tuples have arrived."""
+        return self.there
+
+    def lag(self, now_ns: int) -> int:
+        """Return how many tuples have arrived and are not emitted."""
+        return self.there - self.emitted
+
 
 class LabWorld(PlainPlane):
     """The plain plane, whose links and arrivals are steps; checkpoints are taken when asked for."""
@@ -88,7 +122,8 @@ class LabWorld(PlainPlane):
     def _sources(self, operator: int) -> Iterator[Source]:
         keys_by_task = keys_of(self.job, self.plan.operators[operator].name)
         for partition, keys in zip(self.partitions[operator], keys_by_task, strict=True):
-            yield StepSource(self, partition, list(range(1, len(keys) + 1)), keys)
+            kind = ReadSource if partition.operator.is_read else StepSource
+            yield kind(self, partition, list(range(1, len(keys) + 1)), keys)
 
     def start_checkpoints(self, *_: Any) -> None:
         """Periodic checkpoints are faults of the schedule."""

@@ -28,6 +28,8 @@ class Lineage:
     inputs: dict[int, Counter[int]]  # planned partition -> ids that it has to have in the end
     path: dict[tuple[int, int], tuple[Path, int]]  # (partition, id) -> (partitions on its way, sequence)
     joins: frozenset[int]  # planned partitions that make outputs of pairs
+    content: dict[tuple[int, int], tuple[int, int]]  # (partition, id) -> (creation time, key)
+    of_windows: dict[tuple[int, int, int], list[Sent]]  # (partition, window, key) -> what is made of it
 
     @cached_property
     def first_of_sources(self) -> list[list[frozenset[Sent]]]:
@@ -52,8 +54,9 @@ class _Input(NamedTuple):
     id: int
     key: int
     sender: int  # operator
-    way: Path | None  # None behind a join, whose outputs are in no order
+    way: Path | None  # None behind a join or a window, whose outputs are in no order
     sequence: int
+    created_ns: int
 
 
 _KNOWN: dict[Job, Lineage] = {}
@@ -72,20 +75,22 @@ def lineage_of(job: Job, plane: PlainPlane) -> Lineage:
 def _worked_out(plane: PlainPlane) -> Lineage:
     partitions = [*plane.all_partitions()]
     joins = frozenset(one.number for one in partitions if one.operator.joins is not None)
-    found = Lineage({}, [], {one.number: Counter() for one in partitions}, {}, joins)
+    found = Lineage({}, [], {one.number: Counter() for one in partitions}, {}, joins, {}, {})
     coming: defaultdict[int, list[_Input]] = defaultdict(list)
 
-    def send(sender: Partition, tuple_id: int, key: int, way: Path | None, sequence: int) -> list[Sent]:
+    def send(
+        sender: Partition, tuple_id: int, key: int, way: Path | None, sequence: int, created_ns: int
+    ) -> list[Sent]:
         sent = _receivers(plane, sender, tuple_id, key)
         for receiver, its_id, its_key in sent:
-            one = _Input(its_id, its_key, sender.operator.index, way, sequence)
+            one = _Input(its_id, its_key, sender.operator.index, way, sequence, created_ns)
             coming[receiver.group.number].append(one)
         return [(receiver.group.number, its_id) for receiver, its_id, _ in sent]
 
     for source in plane.sources:
         way = (source.partition.number,)
         rows = [
-            send(source.partition, source_id(source.code, sequence), key, way, sequence)
+            send(source.partition, source_id(source.code, sequence), key, way, sequence, source.arrivals_ns[sequence])
             for sequence, key in enumerate(source.keys)
         ]
         found.from_sources.append(rows)
@@ -95,28 +100,51 @@ def _worked_out(plane: PlainPlane) -> Lineage:
         for one in inputs:
             found.inputs[number][one.id] += 1
             found.made[number, one.id] = []
+            found.content[number, one.id] = one.created_ns, one.key
             if one.way is not None:
                 found.path[number, one.id] = one.way, one.sequence
-        for parents, output, key in _outputs(partition, inputs):
-            before = parents[0].way if len(parents) == 1 else None
+        for window, parents, output, key in _outputs(partition, inputs):
+            before = parents[0].way if len(parents) == 1 and partition.operator.windows is None else None
             way_on = None if before is None else (*before, number)
-            sent = send(partition, output, key, way_on, parents[0].sequence)
+            newest_ns = max(parent.created_ns for parent in parents)
+            sent = send(partition, output, key, way_on, parents[0].sequence, newest_ns)
             for parent in parents:
                 found.made[number, parent.id] += sent
+            if window is not None:
+                found.of_windows.setdefault((number, window, parents[0].key), []).extend(sent)
     return found
 
 
-def _outputs(partition: Partition, inputs: list[_Input]) -> Iterator[tuple[tuple[_Input, ...], int, int]]:
-    """Yield (inputs that it follows from, id, key) of each output."""
+_Made = tuple[int | None, tuple[_Input, ...], int, int]
+
+
+def _outputs(partition: Partition, inputs: list[_Input]) -> Iterator[_Made]:
+    """Yield (window of which it is the result, inputs that it follows from, id, key) of each output."""
     operator = partition.operator
+    if operator.windows is not None and operator.joins is None:
+        yield from _of_windows(partition, inputs)
+        return
     if operator.joins is None:
         for one in inputs:
             for output, key in _made(operator, one.id, one.key):
-                yield (one,), output, key
+                yield None, (one,), output, key
         return
     first = [one for one in inputs if one.sender == operator.joins]
     second = [one for one in inputs if one.sender != operator.joins]
     for pair in product(first, second):
         if pair[0].key == pair[1].key:
             for output, key in operator.pairs(pair[0].id, pair[1].id, pair[0].key):
-                yield pair, output, key
+                yield None, pair, output, key
+
+
+def _of_windows(partition: Partition, inputs: list[_Input]) -> Iterator[_Made]:
+    """Yield the same for windows: an output follows from all tuples of a key in one, once all have come."""
+    windows = partition.operator.windows
+    assert windows is not None
+    having: defaultdict[tuple[int, int], list[_Input]] = defaultdict(list)
+    for one in inputs:
+        for window in range(windows.first(one.created_ns), windows.last(one.created_ns) + 1):
+            having[window, one.key].append(one)
+    for (window, key), parents in having.items():
+        for output, its_key in partition.operator.results(partition.index, key, window):
+            yield window, tuple(parents), output, its_key

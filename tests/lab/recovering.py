@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
@@ -16,9 +16,12 @@ from lab.engines import Rules
 from lab.invariants import InOrder, NothingWaits, OneLives, Seen
 from lab.job import Job
 from lab.laboratory import Laboratory
+from lab.lineage import Sent
 from lab.losses import stored
 from lab.scheduler import Chooser, Listed, Noted, Seeded
 from sim.plain.audit import accounts
+from sim.plain.channels import Source
+from sim.plain.partition import Partition
 
 MOST_STEPS = 30_000
 FAR = 10**15
@@ -296,7 +299,7 @@ class Recovering(ABC):
         for task in self.plane.tasks:
             if task.alive and task.paused_until_ns and not self.may_pause(task):
                 self.faults[f"{task.operator.name} stays paused"] += 1
-        for invariant in (OneLives(), NothingWaits(), *([InOrder()] if self.exactly_once else [])):
+        for invariant in (OneLives(), NothingWaits(), *([InOrder()] if self.exactly_once and self.in_order else [])):
             self.faults.update(invariant.check(self.seen))
         for partition in (*self.seen.owners(), *self.seen.sinks):
             if self.seen.lacks(partition):
@@ -314,6 +317,11 @@ class Recovering(ABC):
         """Return whether a task may be paused at rest."""
         return False
 
+    @property
+    def in_order(self) -> bool:
+        """Return whether sources emit in the order of their logs."""
+        return True
+
     def may_repeat(self) -> bool:
         """Return whether something was disturbed, so that it may come twice where that is allowed."""
         return bool(self.case.crashes)
@@ -325,13 +333,13 @@ class Recovering(ABC):
 
         With `kept_twice` sources may keep what the checkpoint has already, which their readers drop.
         """
-        found, lineage = list[str](), self.seen.lineage
+        found = list[str]()
         again: defaultdict[int, set[int]] = defaultdict(set)  # from sources
         comes: defaultdict[int, set[int]] = defaultdict(set)  # from anybody else
         total = self.total()
         for source in self.plane.sources:
-            for receiver, rows in source.partition.kept.items():
-                again[receiver.group.number].update(row.id for row in rows)
+            for group, tuple_id in self.sent_again(source):
+                again[group].add(tuple_id)
         for partition in [one.owner for one in self.plane.all_partitions() if not one.operator.is_source]:
             number = partition.group.number
             for one in partition.in_flight:
@@ -347,8 +355,7 @@ class Recovering(ABC):
             if twice and self.exactly_once:
                 found.append(f"{partition.name} would get something twice")
             fresh = (comes[number] | again[number]) - (has if self.exactly_once else set())
-            made = lineage.emitted(number, has | fresh) - lineage.emitted(number, has - fresh)
-            for group, tuple_id in made:
+            for group, tuple_id in self.makes(partition, has, fresh):
                 comes[group].add(tuple_id)
         return found
 
@@ -356,12 +363,27 @@ class Recovering(ABC):
         """Return, by group, the ids of all that follows from what sources have emitted."""
         found: defaultdict[int, set[int]] = defaultdict(set)
         for source, first in zip(self.plane.sources, self.seen.lineage.first_of_sources, strict=True):
-            for group, tuple_id in first[source.emitted]:
+            for group, tuple_id in self.sent(source, first):
                 found[group].add(tuple_id)
         for partition in self.plane.all_partitions():
             for group, tuple_id in self.seen.lineage.emitted(partition.number, found[partition.number]):
                 found[group].add(tuple_id)
         return found
+
+    def makes(self, partition: Partition, has: set[int], fresh: set[int]) -> set[Sent]:
+        """Return what follows if a partition goes back to a state that `has` these tuples, and `fresh` ones come."""
+        lineage, number = self.seen.lineage, partition.group.number
+        return lineage.emitted(number, has | fresh) - lineage.emitted(number, has - fresh)
+
+    def sent(self, source: Source, first: Sequence[frozenset[Sent]]) -> Iterable[Sent]:
+        """Return what a source has emitted; `first`: what its first 0, 1, ... tuples are sent as."""
+        return first[source.emitted]
+
+    def sent_again(self, source: Source) -> Iterator[Sent]:
+        """Yield what a source sends again if the job goes back."""
+        for receiver, rows in source.partition.kept.items():
+            for row in rows:
+                yield receiver.group.number, row.id
 
     def refused(self) -> set[str]:
         """Return the operators at which a tuple was dropped because it had come before."""

@@ -8,7 +8,7 @@ for *late* places: those come when there is nothing else.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from bisect import bisect_right
+from bisect import bisect_right, insort
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -136,6 +136,7 @@ class Scheduler(Clock):
         self._go_on: deque[Process] = deque()
         self._waiting: list[tuple[Condition, Process]] = []  # control processes that look again and again
         self._ends: list[tuple[int, Callable[[Any], None]]] = []  # what only checks, at the end of a step
+        self._instants: list[int] = []  # for which somebody waits
 
     def add(self, place: Place, call: Callable[[Any], None]) -> None:
         """Add a step that may come at any time from now on, behind the others at its place."""
@@ -188,8 +189,28 @@ class Scheduler(Clock):
         """
         return holds
 
+    def reach(self, at_ns: int) -> Any:
+        """Return what a control process yields that goes on at a step of its own, but not before an instant.
+
+        A step takes 1 ns. Where nothing else is left to come the instant does.
+        """
+        insort(self._instants, at_ns)
+        return lambda: self._now >= at_ns
+
+    def _leap(self) -> bool:
+        """Let the next instant come for which somebody waits; return False if there is none."""
+        while self._instants and self._instants[0] <= self._now:
+            self._instants.pop(0)
+        if not self._instants:
+            return False
+        self._now = self._instants.pop(0)
+        self.settle()
+        return True
+
     def take(self) -> bool:
         """Do the next step, and all that control does at once because of it; return False if none is left."""
+        if not self.lanes and self._leap():
+            return True
         lanes = self.lanes or self.late
         if not lanes and self._ends:
             self._now += 1

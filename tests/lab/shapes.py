@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 KEYED, UNKEYED, JOIN, SOURCE, SINK = "keyed", "unkeyed", "join", "source", "sink"
+WINDOW = "window"  # a keyed operator whose outputs follow from all tuples of a key in a window
 MOVABLE = (KEYED, JOIN)
 CHAIN = "chain"
 
@@ -111,6 +112,39 @@ REGIONS: dict[str, Dataflow] = {
 """Shapes with parts that are not connected: a failure of one leaves the others as they are."""
 
 
+WINDOWED: dict[str, Dataflow] = {
+    "windows": {
+        "in": Node(SOURCE),
+        "counts": Node(WINDOW, ("in",)),
+        "out": Node(SINK, ("counts",)),
+    },
+    # Watermarks pass an operator without windows, and what ends goes on to another one.
+    "windows_between": {
+        "in": Node(SOURCE),
+        "before": Node(KEYED, ("in",)),
+        "counts": Node(WINDOW, ("before",)),
+        "after": Node(KEYED, ("counts",)),
+        "out": Node(SINK, ("after",)),
+    },
+    # Windows of what follows from windows.
+    "windows_twice": {
+        "in": Node(SOURCE),
+        "counts": Node(WINDOW, ("in",)),
+        "sums": Node(WINDOW, ("counts",)),
+        "out": Node(SINK, ("sums",)),
+    },
+    # A stream whose event time is that of two, one of which comes over an operator more.
+    "windows_of_two": {
+        "in": Node(SOURCE),
+        "other": Node(SOURCE),
+        "left": Node(UNKEYED, ("in",)),
+        "counts": Node(WINDOW, ("left", "other")),
+        "out": Node(SINK, ("counts",)),
+    },
+}
+"""Shapes with windows that end."""
+
+
 def smaller_shapes(shape: str) -> list[str]:
     """Return the shapes with fewer operators, the smallest first."""
     smaller = [other for other in SHAPES if len(SHAPES[other]) < len(SHAPES[shape])]
@@ -119,4 +153,4 @@ def smaller_shapes(shape: str) -> list[str]:
 
 def dataflow(shape: str, stages: int) -> Dataflow:
     """Return the operators of a shape; `stages` is the length of a chain."""
-    return chain(stages) if shape == CHAIN else (SHAPES | REGIONS)[shape]
+    return chain(stages) if shape == CHAIN else (SHAPES | REGIONS | WINDOWED)[shape]
