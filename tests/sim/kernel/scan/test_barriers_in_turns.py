@@ -27,8 +27,9 @@ from sim.control.cluster import RunPlan
 from sim.engine import simulate
 from sim.kernel import choice
 from sim.kernel.choice import kernel_for
+from sim.kernel.event_loop.codes import DEPART
 from sim.kernel.event_loop.plane import CompiledPlane
-from sim.kernel.hand_over import barriers, sources, to_scan
+from sim.kernel.hand_over import at_rest, barriers, sources, to_scan
 from sim.kernel.hand_over.at_rest import LoopAtRest
 from sim.kernel.hand_over.barriers import TurnsBetweenBarriers
 from sim.kernel.hand_over.plane import TwoKernels
@@ -114,6 +115,12 @@ def random_job(draw: Random) -> dict[str, Any]:
     return raw
 
 
+def share(draw: Random, raw: dict[str, Any]) -> None:
+    """Have tasks write to the store at once, or read from it, in some jobs; other draws stay as they are."""
+    for what in ("uploads", "restores"):
+        raw["fault_tolerance"][what] = draw.choice(["in-turn", "shared"])
+
+
 def random_turns(draw: Random, raw: dict[str, Any]) -> list[tuple[int, int]]:
     """Instants at which the event loop takes over without a reason, or none."""
     end = to_ns(unchecked(raw).duration_s)
@@ -125,6 +132,7 @@ def compared(seed: int, seen: Counter[str] | None = None, reference: PlaneFactor
     """What differs between the event loop alone and both kernels in turns, in the job of that seed."""
     draw, seen = Random(f"turns at barriers {seed}"), Counter() if seen is None else seen
     raw = random_job(draw)
+    share(Random(f"shares of the store {seed}"), raw)
     plan = RunPlan.of(unchecked(raw), RunInputs(), 0)
     if not plan.keeps_ids or not all(need.at_times for need in needs_of(plan)):
         seen["refused"] += 1
@@ -139,6 +147,7 @@ def compared(seed: int, seen: Counter[str] | None = None, reference: PlaneFactor
     seen["compared"] += 1
     seen["in turns"] += len(PLANES[0].hand_overs) > 2
     seen["mostly in the scan"] += PLANES[0].scan_share() > 0.3
+    seen["store is shared"] += plan.scenario.fault_tolerance.shares_uploads and PLANES[0].scan_share() > 0.1
     seen["failed"] += found.tables["failures"]["host"].size > 0
     seen.update(f"checkpoint {one}" for one in found.tables["job_checkpoints"]["outcome"].tolist())
     return differences(simulate(unchecked(raw), plane=reference), found)
@@ -150,6 +159,7 @@ def test_rows_do_not_depend_on_turns() -> None:
         assert compared(seed, seen) == [], seed
     assert seen["in turns"] > 7, seen
     assert seen["mostly in the scan"] > 5, seen
+    assert seen["store is shared"] > 3, seen
     assert min(seen[f"checkpoint {one}"] for one in ("completed", "expired", "aborted")) > 5, seen
 
 
@@ -311,6 +321,10 @@ def barriers_are_lost(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LoopAtRest, "_has_barriers", lambda rest, partitions: np.zeros(1, np.bool_))
 
 
+def uploads_that_share_the_store_are_lost(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(at_rest, "_KNOWN_EVENTS", (*at_rest._KNOWN_EVENTS, DEPART))
+
+
 BROKEN = (
     only_the_last_epoch,
     no_task_is_waited_for,
@@ -321,6 +335,7 @@ BROKEN = (
     older_checkpoints_are_as_good,
     snapshots_are_lost,
     barriers_are_lost,
+    uploads_that_share_the_store_are_lost,
 )
 
 
