@@ -13,6 +13,7 @@ from lab.shapes import CHAIN, JOIN, KEYED, MOVABLE, SINK, SOURCE, WINDOW, Datafl
 from models.scenario.inputs import RunInputs
 from models.scenario.scenario import Scenario
 from models.topology import layout
+from scenarios.planning.reconfiguration import optimised_steps
 from sim.control.cluster import RunPlan
 
 KEYS = 6
@@ -46,6 +47,8 @@ class Job:
     method: str = "checkpoint"  # of recovery, where they are
     store: str = "nodes"  # of the checkpoints
     rules: Rules | None = None  # of an engine
+    plans: tuple[tuple[tuple[str, Any], ...], ...] = ()  # events by which key groups move without ids, with their keys
+    postponed: tuple[str, ...] = ()  # operators whose outputs are post-dated
 
     @property
     def dataflow(self) -> Dataflow:
@@ -99,18 +102,20 @@ def scenario_of(job: Job) -> Scenario:
         "fault_tolerance": {"method": job.method, "interval": "1 s", "store": job.store},
         "waves": dict.fromkeys(("prepare", "commit", "init"), "1 ms") if job.works else {},
     }
+    _complete(job, raw)
+    return _read(raw)
+
+
+def _complete(job: Job, raw: dict[str, Any]) -> None:
+    """Add to a scenario how the job is saved, and what may happen to it."""
     if job.rules is not None:
-        raw |= job.rules.keys() | {"events": {"failure": NEVER_HAPPENS}}
-        if job.rules.slots is not None:
-            raw["hosts"]["h"]["slots"] = job.rules.slots
-            raw["placement"] = {"slot_sharing": True}
-        if job.rules.commits:
-            for name, keys in operators.items():
-                if job.dataflow[name].kind == SINK:
-                    keys["commit"] = "at-checkpoint"
-        for name, keys in operators.items():
-            if job.dataflow[name].kind == SOURCE:
-                keys.update(job.rules.reading_keys())
+        _obey(job, job.rules, raw)
+    elif job.plans:
+        raw["fault_tolerance"] = {"method": "none"}
+        raw["network"] = {"latency": "20 ns"}  # steps: in so many control has told all who send
+        raw["events"] = {
+            f"plan{k}": {"kind": "reconfigure", "at": "1 s", **dict(one)} for k, one in enumerate(job.plans)
+        }
     elif job.acks:
         acker = {"acks": job.acks, "timeout": "1000 s"}
         raw["fault_tolerance"] = {"method": "acker", "guarantee": "at-least-once", "acker": acker}
@@ -133,7 +138,19 @@ def scenario_of(job: Job) -> Scenario:
     else:  # one move, never made: in such a run ids are kept
         first = {"operator": job.movable[0], "key_group": 0}
         raw["events"] = {"move": {"kind": "migrate", "at": "1 s", **first, "host": "h-0"}}
-    return _read(raw)
+
+
+def _obey(job: Job, rules: Rules, raw: dict[str, Any]) -> None:
+    """Add the rules of an engine."""
+    raw |= rules.keys() | {"events": {"failure": NEVER_HAPPENS}}
+    if rules.slots is not None:
+        raw["hosts"]["h"]["slots"] = rules.slots
+        raw["placement"] = {"slot_sharing": True}
+    for name, keys in raw["operators"].items():
+        if rules.commits and job.dataflow[name].kind == SINK:
+            keys["commit"] = "at-checkpoint"
+        if job.dataflow[name].kind == SOURCE:
+            keys.update(rules.reading_keys())
 
 
 def _read(raw: dict[str, Any]) -> Scenario:
@@ -161,7 +178,7 @@ def _operator(job: Job, name: str, node: Node) -> dict[str, Any]:
     if node.kind == SINK:
         lanes = {"parallelism": job.sources} if node.forward else {}
         return {"kind": "sink", "inputs": _inputs(node), **lanes}
-    bound = {} if job.buffer is None else {"buffer": job.buffer}
+    bound: dict[str, Any] = {} if job.buffer is None else {"buffer": job.buffer}
     if name in job.stateless:
         return {
             **bound,
@@ -171,6 +188,8 @@ def _operator(job: Job, name: str, node: Node) -> dict[str, Any]:
             "service": {"distribution": "deterministic", "value": "1 ms"},
             "output": {"keys": {"distribution": "uniform", "count": KEYS}},
         }
+    if name in job.postponed:
+        bound["postpone"] = {"distribution": "exponential", "mean": "30 ns"}
     common: dict[str, Any] = {
         **bound,
         "parallelism": min(job.tasks, job.groups),
@@ -201,7 +220,8 @@ def _inputs(node: Node) -> dict[str, str]:
 @lru_cache(maxsize=1024)
 def plan_of(job: Job) -> RunPlan:
     """Return everything about the job that no schedule changes; what a tuple makes is worked out once."""
-    plan = RunPlan.of(scenario_of(job), RunInputs(), 0)
+    scenario = scenario_of(job)
+    plan = RunPlan.of(scenario, RunInputs(steps=optimised_steps(scenario, {})), 0)
     if job.rules is not None:  # when what was sent has arrived is not known before: as on links that are shared
         plan = replace(plan, fair=True)
     for operator in plan.operators:

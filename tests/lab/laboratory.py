@@ -75,6 +75,17 @@ class StepSource(Source):
         return AFTER_ALL + self.plane.clock.now_ns()
 
 
+class BornSource(StepSource):
+    """A source whose tuples are born at the step with which they arrive, so that their times are those of control."""
+
+    def __init__(self, plane: Any, partition: Any, arrivals_ns: list[int], keys: list[int]) -> None:
+        super().__init__(plane, partition, [AFTER_ALL + number for number in arrivals_ns], keys)
+
+    def _arrive(self, index: int) -> None:
+        self.arrivals_ns[index] = self.plane.clock.now_ns()
+        super()._arrive(index)
+
+
 class ReadSource(StepSource):
     """A source whose log is read by control: arrivals are steps here, too, and nothing is emitted at them."""
 
@@ -122,7 +133,7 @@ class LabWorld(PlainPlane):
     def _sources(self, operator: int) -> Iterator[Source]:
         keys_by_task = keys_of(self.job, self.plan.operators[operator].name)
         for partition, keys in zip(self.partitions[operator], keys_by_task, strict=True):
-            kind = ReadSource if partition.operator.is_read else StepSource
+            kind = BornSource if self.job.plans else ReadSource if partition.operator.is_read else StepSource
             yield kind(self, partition, list(range(1, len(keys) + 1)), keys)
 
     def start_checkpoints(self, *_: Any) -> None:

@@ -16,7 +16,7 @@ from itertools import accumulate, islice
 from random import Random
 from typing import Any
 
-from sim.clock import ARRIVAL, CREDIT, END_OF_INSTANT, MESSAGE, RECEIVER, SERVICE, TICKS, Clock, Process
+from sim.clock import ARRIVAL, CREDIT, END_OF_INSTANT, MESSAGE, RECEIVER, SERVICE, TICKS, TIMERS, Clock, Process
 
 CLASS = ARRIVAL - SERVICE
 SPEEDS = (0.003, 0.03, 0.3, 1.0, 1.0)  # of a place in a schedule: some crawl
@@ -137,6 +137,7 @@ class Scheduler(Clock):
         self._waiting: list[tuple[Condition, Process]] = []  # control processes that look again and again
         self._ends: list[tuple[int, Callable[[Any], None]]] = []  # what only checks, at the end of a step
         self._instants: list[int] = []  # for which somebody waits
+        self._due: list[tuple[int, int, int, Callable[[Any], None]]] = []  # what is done at its instant, in order
 
     def add(self, place: Place, call: Callable[[Any], None]) -> None:
         """Add a step that may come at any time from now on, behind the others at its place."""
@@ -159,9 +160,13 @@ class Scheduler(Clock):
     def at(self, time_ns: int, rank: int, call: Callable[[Any], None]) -> None:
         """Add the step, whatever the time; watermarks have no meaning without one, and are left out.
 
-        What only checks at the end of an instant is no step: it comes at the end of this one, or of the next.
+        What only checks at the end of an instant is no step: it comes at the end of this one, or of the next. Neither
+        is an output that is post-dated: it leaves before the step that its time has come with.
         """
-        if rank == END_OF_INSTANT:
+        if TIMERS <= rank < TICKS:
+            self._added += 1
+            insort(self._due, (time_ns, rank, self._added, call))
+        elif rank == END_OF_INSTANT:
             self._ends.append((min(time_ns, self._now + 1), call))
         elif not TICKS <= rank < CREDIT:
             self.add(place_of(rank), call)
@@ -201,11 +206,18 @@ class Scheduler(Clock):
         """Let the next instant come for which somebody waits; return False if there is none."""
         while self._instants and self._instants[0] <= self._now:
             self._instants.pop(0)
-        if not self._instants:
+        next_ns = [*self._instants[:1], *(one[0] for one in self._due[:1])]
+        if not next_ns:
             return False
-        self._now = self._instants.pop(0)
+        self._comes(max(self._now, min(next_ns)))
         self.settle()
         return True
+
+    def _comes(self, now_ns: int) -> None:
+        """Let an instant come, with what is due until then."""
+        self._now = now_ns
+        while self._due and self._due[0][0] <= now_ns:
+            self._due.pop(0)[-1](None)
 
     def take(self) -> bool:
         """Do the next step, and all that control does at once because of it; return False if none is left."""
@@ -224,7 +236,7 @@ class Scheduler(Clock):
         _, call = lane.popleft()
         if not lane:
             del lanes[place]
-        self._now += 1
+        self._comes(self._now + 1)
         call(None)
         self.settle()
         return True

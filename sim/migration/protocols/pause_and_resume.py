@@ -27,6 +27,10 @@ class PauseAndResume(ReconfigurationProtocol):
         """Return the tasks that give or get a key group."""
         return tuple(sorted({task for carry in self.plan.steps[0] for task in (carry.source, carry.target)}))
 
+    @property
+    def _carries(self) -> range:
+        return range(len(self.plan.steps[0]))
+
     # -- at the coordinator
 
     def start(self, ctx: PausingContext) -> None:
@@ -36,7 +40,19 @@ class PauseAndResume(ReconfigurationProtocol):
 
     def on_installed(self, ctx: PausingContext, message: Message) -> None:
         assert isinstance(message.note, int)
-        if self.last_of("installed", message.note, range(len(self.plan.steps[0]))):
+        if self.last_of("installed", message.note, self._carries):
+            self._resume(ctx)
+
+    def on_paused(self, ctx: PausingContext, message: Message) -> None:
+        if self.last_of("paused", message.sender, self.concerned):
+            self._resume(ctx)
+
+    def _resume(self, ctx: PausingContext) -> None:
+        """Have the tasks go on when all have paused, and all states are there.
+
+        Who has much in its queue may pause behind that: it would hear first to go on, and then to pause.
+        """
+        if self.answered("installed") >= {*self._carries} and self.answered("paused") >= {*self.concerned}:
             ctx.broadcast(self.concerned, "resume", None)
 
     def on_resumed(self, ctx: PausingContext, message: Message) -> None:
@@ -58,6 +74,7 @@ class PauseAndResume(ReconfigurationProtocol):
         if self.last_of("pause", message.sender, self.plan.senders):
             ctx.drained()
             ctx.hold()
+            ctx.tell("paused")
             ctx.give(0, "state")
 
     def on_state(self, ctx: PausingContext, message: Message) -> None:

@@ -15,6 +15,7 @@ from test_megaphone_times import idle_job
 from test_planes import differences
 
 from models.planning.reconfiguration import moves_of
+from models.scenario.key_groups import groups_of_keys
 from models.scenario.reading import scenario_from
 from models.scenario.rules.support import not_simulated
 from models.units import to_ns
@@ -147,6 +148,61 @@ def test_a_narrow_store_serves_one_state_after_the_other() -> None:
         ends.append(int(rows_of(raw, PlainPlane).tables["reconfigurations"]["installed_ns"][0]))
     # 3.2 MB are written and read one after the other, or the largest of the parts, 800 kB, beside the others.
     assert ends[0] - ends[1] > 2 * (3_200 - 800 - 100) * MS
+
+
+def with_a_busy_target() -> dict[str, Any]:
+    """A job of one key, whose task is behind when an idle task gives it one of its key groups; messages take 100 ms.
+
+    From 0.7 s on the task serves what it has for 350 ms more. Up to then the state has come, and others could go on.
+    """
+    (busy,) = groups_of_keys(1, 4, "crc32").tolist()
+    service = {"distribution": "deterministic", "value": "30 ms"}
+    state = {"model": "fixed", "bytes": "100 B"}
+    owners = [k % 2 for k in range(4)]
+    owners[(busy + 1) % 4] = busy % 2
+    return {
+        "duration": "4 s",
+        "workload": {
+            "src": {"rate": "50 /s", "arrivals": "deterministic", "keys": {"distribution": "uniform", "count": 1}}
+        },
+        "operators": {
+            "src": {"kind": "source"},
+            "op": {
+                "kind": "aggregate",
+                "inputs": {"src": "key"},
+                "parallelism": 2,
+                "key_groups": 4,
+                "service": service,
+                "state": state,
+            },
+            "out": {"kind": "sink", "inputs": {"op": "shuffle"}},
+        },
+        "hosts": {"h": {"count": 4}},
+        "network": {"latency": "100 ms"},
+        "fault_tolerance": {"method": "none"},
+        "events": {
+            "move": {
+                "kind": "reconfigure",
+                "at": "500 ms",
+                "operator": "op",
+                "protocol": "pause-and-resume",
+                "owners": owners,
+            }
+        },
+    }
+
+
+def test_a_task_that_pauses_last_goes_on_as_well() -> None:
+    plain, compiled = (rows_of(with_a_busy_target(), plane) for plane in (PlainPlane, CompiledPlane))
+    assert differences(plain, compiled) == []
+    visits, table = plain.tables["visits"], plain.tables["reconfigurations"]
+    (paused,) = table["passed_ns"].tolist()
+    assert paused == pytest.approx(1050 * MS, abs=40 * MS)  # behind the queue
+    assert (table["installed_ns"] < paused).all()
+    ends = visits["end_ns"][visits["operator"] == 1]
+    # It hears a latency later that all have paused, and one more later that it goes on.
+    assert not ((ends > paused) & (ends < paused + 200 * MS)).any()
+    assert (ends > paused + 200 * MS).sum() > 60
 
 
 # -- key groups that move each by themselves
