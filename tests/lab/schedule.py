@@ -63,7 +63,7 @@ class Schedule:
         """Return the schedule of such a line."""
         raw = json.loads(text)
         job = raw["job"]
-        raw["job"] = Job(**job | {name: tuple(job[name]) for name in ("stateless", "adjustment") if name in job})
+        raw["job"] = Job(**{name: tuple(its) if isinstance(its, list) else its for name, its in job.items()})
         raw["moves"] = tuple(Ask(**one) for one in raw["moves"])
         raw["crashes"] = tuple(Crash(**one) for one in raw["crashes"])
         raw["saves"] = tuple(raw["saves"])
