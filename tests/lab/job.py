@@ -189,7 +189,7 @@ def _operator(job: Job, name: str, node: Node) -> dict[str, Any]:
             "output": {"keys": {"distribution": "uniform", "count": KEYS}},
         }
     if name in job.postponed:
-        bound["postpone"] = {"distribution": "exponential", "mean": "30 ns"}
+        bound["postpone"] = {"distribution": "exponential", "mean": "80 ns"}
     common: dict[str, Any] = {
         **bound,
         "parallelism": min(job.tasks, job.groups),

@@ -60,6 +60,8 @@ def drawn_plan(draw: Random, operator: str, tasks: int, groups: int, protocol: s
         keys["plan"] = "back"
     elif draw.random() < 0.7:
         keys["owners"] = tuple(draw.randrange(tasks) for _ in range(groups))
+    elif draw.random() < 0.5:
+        keys["tasks"] = draw.randint(1, tasks)
     return tuple(keys.items())
 
 
