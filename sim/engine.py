@@ -62,12 +62,19 @@ def _finished(
             control.clock.process(_progress(control, duration_ns, on_progress))
         try:
             control.run(duration_ns)
+            return records(control, duration_ns)
         except NotCovered:
             if plane is not None:
                 raise
-            continue
-        return records(control, duration_ns)
+        finally:
+            if plane is None:
+                _let_go(control)
     raise AssertionError("the event loop alone needs nothing of the scan")
+
+
+def _let_go(control: Control) -> None:
+    """Free the arrays of a run that is over: it refers to itself, so that the collector would do it some time later."""
+    vars(control.plane).clear()
 
 
 def is_compiled(scenario: Scenario, inputs: RunInputs) -> bool:

@@ -103,7 +103,9 @@ _NS = 1e9
 
 @kernel
 def fair_room(state: State, need: int) -> bool:
-    """Return whether there is room for so many messages."""
+    """Return whether there is room for so many messages, of which an event sends the store one at the most."""
+    if not state.options.fair_hosts:
+        need = 1
     return not state.options.fair or (
         state.parcel_pool.left >= need and state.fair_links.lanes + need <= state.lanes.shape[0]
     )

@@ -191,7 +191,9 @@ def _oldest_kept(state: State, partition: int) -> int:
         n = p.first
         while n != NONE:
             oldest = min(oldest, state.nodes[n].created)
-            n = NONE if n == p.last else next_node(state, n)
+            # Sources keep outputs in the order in which they create them, unless control says what they read.
+            is_all = n == p.last or (state.options.sources_keep and not state.options.reads)
+            n = NONE if is_all else next_node(state, n)
         pair = p.next_out
     return oldest
 

@@ -42,7 +42,7 @@ PAIR = np.dtype(
     align=True,
 )
 
-POSITION = np.dtype([("id", "u8"), ("pos", "i8"), ("partition", "i4")], align=True)  # partition NONE: empty place
+POSITION = np.dtype([("id", "u8"), ("pos", "i4"), ("partition", "i4")], align=True)  # partition NONE: empty place
 
 KEY = np.dtype([("key", "i8"), ("since", "i8"), ("epoch", "i8"), ("partition", "i4")], align=True)
 

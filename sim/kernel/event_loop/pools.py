@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sim.arrival_stream import ArrivalStream
 
 _START = 256
+_LARGE = 2**22  # bytes: larger arrays are not copied when they get more places, and so need not get many
 _PART = 4
 _COUNTS = ("confirmed_counts", "slice_marks", "confirmed", "confirmed_to", "acked", "hops_to_end")
 _RING = 16  # marks of a partition for which there is room at first
@@ -90,15 +91,21 @@ def _vacant(table: np.ndarray) -> np.ndarray:
     return table
 
 
-def longer(array: np.ndarray, room: int, used: int | None = None) -> np.ndarray:
-    """Return the same with at least so many places, and at least twice as many as before.
-
-    Of places that are not in use nothing is copied: zeros that nobody writes take no memory.
-    """
+def longer(array: np.ndarray, room: int) -> np.ndarray:
+    """Return the same with at least so many places, and at least twice as many as before."""
     made = records(max(room, 2 * array.shape[0], _START), array.dtype)
-    used = array.shape[0] if used is None else used
-    made[:used] = array[:used]
+    made[: array.shape[0]] = array
     return made
+
+
+def lengthen(state: State, name: str, room: int, used: int | None = None) -> None:
+    """Give an array of the state at least so many places, and at least an eighth more, or twice as many if it is small.
+
+    Of places that are not in use (`used`) nothing is copied: zeros that nobody writes take no memory.
+    """
+    array = getattr(state, name)
+    ahead = array.shape[0] // 8 if array.nbytes >= _LARGE else array.shape[0]
+    state.lengthen(name, max(room, array.shape[0] + ahead, _START), used)
 
 
 def chained(links: np.ndarray, old: int, free: int) -> None:
@@ -109,14 +116,14 @@ def chained(links: np.ndarray, old: int, free: int) -> None:
 
 def more_places(state: State, name: str, need: int) -> None:
     """Make room for so many items of a pool of that name."""
-    pool, old = getattr(state, f"{name}_pool"), getattr(state, f"{name}s")
+    pool, before = getattr(state, f"{name}_pool"), getattr(state, f"{name}s").shape[0]
     missing = need - int(pool["left"])
     if missing > 0:
-        made = longer(old, old.shape[0] + missing)
-        chained(made["next"], old.shape[0], int(pool["free"]))
-        pool["free"] = old.shape[0]
-        pool["left"] += made.shape[0] - old.shape[0]
-        setattr(state, f"{name}s", made)
+        lengthen(state, f"{name}s", before + missing)
+        made = getattr(state, f"{name}s")
+        chained(made["next"], before, int(pool["free"]))
+        pool["free"] = before
+        pool["left"] += made.shape[0] - before
 
 
 def grown(state: State, need: int, applied: int, burst: int = 0) -> None:
@@ -140,7 +147,7 @@ def grown(state: State, need: int, applied: int, burst: int = 0) -> None:
     _more_chunks(state, _chunks(state, applied))
     in_heap = int(state.queue["in_heap"])
     if in_heap + sent > state.heap.shape[0]:
-        state.heap = longer(state.heap, in_heap + sent, max(1, in_heap))  # an empty heap shows NEVER in its first place
+        lengthen(state, "heap", in_heap + sent, max(1, in_heap))  # an empty heap shows NEVER in its first place
     if not state.ids["clean"]:
         more_positions(state, applied)
     if state.options["per_key"] and 2 * (int(state.tables["keys"]) + need) > state.keys.shape[0]:
@@ -148,7 +155,7 @@ def grown(state: State, need: int, applied: int, burst: int = 0) -> None:
         hash_tables.rehash_keys(state, made)
         state.keys = made
     if state.options["fair"]:
-        _more_lanes(state, sent)
+        _more_lanes(state, sent if state.options["fair_hosts"] else 1)
     _more_rows(state, need)
 
 
@@ -156,11 +163,11 @@ def _more_nodes(state: State, need: int) -> None:
     missing = need - int(state.node_pool["left"])
     if missing > 0:
         before = state.nodes.shape[0] // NODES
-        made = longer(state.nodes, NODES * (before + missing))
-        chained(made["next"][::NODES], before, int(state.node_pool["free"]))
+        lengthen(state, "nodes", NODES * (before + missing))
+        pieces = state.nodes.shape[0] // NODES
+        chained(state.nodes["next"][: NODES * pieces : NODES], before, int(state.node_pool["free"]))
         state.node_pool["free"] = before
-        state.node_pool["left"] += made.shape[0] // NODES - before
-        state.nodes = made
+        state.node_pool["left"] += pieces - before
 
 
 def _more_pairs(state: State, need: int) -> None:
@@ -253,20 +260,20 @@ def _more_chunks(state: State, need: int) -> None:
     missing = need - int(state.chunk_pool["left"])
     if missing > 0:
         before = state.log_next.shape[0]
-        links = longer(state.log_next, before + missing)
-        chained(links, before, int(state.chunk_pool["free"]))
+        lengthen(state, "log", (before + missing) * CHUNK)
+        chunks = state.log.shape[0] // CHUNK
+        for name in ("log_next", "log_newest"):
+            state.lengthen(name, chunks)
+        chained(state.log_next, before, int(state.chunk_pool["free"]))
         state.chunk_pool["free"] = before
-        state.chunk_pool["left"] += links.shape[0] - before
-        log = np.zeros(links.shape[0] * CHUNK, np.uint64)
-        log[: state.log.shape[0]] = state.log
-        state.log, state.log_next, state.log_newest = log, links, longer(state.log_newest, links.shape[0])
+        state.chunk_pool["left"] += chunks - before
 
 
-def more_positions(state: State, need: int) -> None:
-    """Make room for the positions of `need` more tuples."""
+def more_positions(state: State, need: int, grows: bool = True) -> None:
+    """Make room for the positions of `need` more tuples, and for others behind them if their number `grows`."""
     used = int(state.tables["positions"]) + need
     if 2 * used > state.positions.shape[0]:
-        made = _vacant(records(power(3 * used), POSITION))
+        made = _vacant(records(power((3 if grows else 2) * used), POSITION))
         hash_tables.rehash_positions(state.positions, made)
         state.positions = made
 
@@ -283,7 +290,7 @@ def look_ids_up(state: State, now_ns: int) -> None:
 
 def expect_again(state: State, partition: int) -> None:
     """Have a sink whose region was rolled back look up what it may get again."""
-    more_positions(state, int(buffers.may_get_again(state, partition)))
+    more_positions(state, int(buffers.may_get_again(state, partition)), grows=False)
     buffers.expect_again(state, partition)
 
 
@@ -317,10 +324,10 @@ def _more_rows(state: State, need: int) -> None:
         state.message_rows = longer(state.message_rows, 0)
     visits, dropped, told = state.visits.shape[0], int(state.drops["rows"]), int(state.told["count"])
     if dropped + visits > state.dropped_rows.shape[0]:
-        state.dropped_rows = longer(state.dropped_rows, dropped + visits, dropped)
+        lengthen(state, "dropped_rows", dropped + visits, dropped)
     notices = told + visits + state.frontiers.shape[0]
     if notices > state.notices.shape[0]:
-        state.notices = longer(state.notices, notices, told)
+        lengthen(state, "notices", notices, told)
 
 
 def with_checkpoints(state: State, many: int) -> None:

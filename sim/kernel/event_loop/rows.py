@@ -37,6 +37,7 @@ VISIT_COLUMNS = ("visit_operator", "visit_task", "visit_arrival", "visit_start",
 DELIVERY_COLUMNS = ("delivery_operator", "delivery_created", "delivery_at")
 # Rows are added to histograms soon after they were written: so many of them stay in the processor's caches.
 _ROWS = 2**13
+_MOST = 8 * _ROWS  # more of them, which one event has left, do not keep their memory
 
 Kept = TupleRecording | HistogramRecording
 
@@ -135,14 +136,17 @@ def make_room(state: State, recording: Kept, need: int) -> None:
         <= 0
     ):
         return
+    many = int(state.recording["visit_rows"])
     hand_over(state, recording)
     if isinstance(recording, TupleRecording):
         recording.make_room(need)
         share(state, recording)
-    elif need > state.recording["visit_room"]:
-        rows = 2 * need
+        return
+    room = need + _ROWS
+    if room > state.visit_rows.size or many > _MOST:  # of new zeros those take no memory that nobody writes
+        rows = max(2 * room, state.visit_rows.size)
         state.visit_rows, state.delivery_rows = np.zeros(rows, VISIT_ROW), np.zeros(rows, DELIVERY_ROW)
-        state.recording["visit_room"] = state.recording["delivery_room"] = rows
+    state.recording["visit_room"] = state.recording["delivery_room"] = room
 
 
 def share(state: State, recording: TupleRecording) -> None:

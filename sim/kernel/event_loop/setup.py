@@ -256,7 +256,8 @@ OPTIONS = np.dtype(
         ("paced", "u1"),  # some host has services whose pace changes: `services` has a place for each visit
         ("bounded", "u1"),  # a queue has a bound
         ("chained", "u1"),  # tasks share a thread
-        ("fair", "u1"),  # links are shared evenly
+        ("fair", "u1"),  # links are shared evenly,
+        ("fair_hosts", "u1"),  # also those of hosts
         ("shares_uploads", "u1"),  # the link of the remote store is one of them: that of the last host, which is none
         ("special", "u1"),  # bounded queues, chains, fair links, or partitions that are muted or have further instances
         ("placed", "u1"),  # some task has been told to which tasks it sends
@@ -300,7 +301,8 @@ def options(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarr
     made["always_full"], made["remote_store"] = tolerance.kind == "full", tolerance.store == "remote"
     made["paced"] = any(group.cpu == "processor-sharing" for group in plan.host_groups)
     made["bounded"], made["chained"] = plan.bounded, plan.chained
-    made["fair"], made["shares_uploads"] = plan.fair or tolerance.shares_uploads, tolerance.shares_uploads
+    made["fair_hosts"], made["shares_uploads"] = plan.fair, tolerance.shares_uploads
+    made["fair"] = plan.fair or tolerance.shares_uploads
     made["special"] = plan.bounded or plan.fair or plan.chained
     made["counts_load"], made["acks"] = plan.counts_load, plan.acker is not None
     made["history"] = to_ns(plan.history.length_s) if plan.history else 0

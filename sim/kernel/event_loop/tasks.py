@@ -53,7 +53,7 @@ DROPS = np.dtype([("rows", "i8")])
 
 
 DROPPED = np.dtype(
-    [("operator", "i8"), ("task", "i8"), ("arrival", "i8"), ("start", "i8"), ("at", "i8"), ("reason", "i8")], align=True
+    [("arrival", "i8"), ("start", "i8"), ("at", "i8"), ("operator", "i4"), ("task", "i4"), ("reason", "i4")], align=True
 )
 
 

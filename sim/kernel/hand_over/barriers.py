@@ -151,11 +151,10 @@ class TurnsBetweenBarriers(TwoKernels):
         """Return whether the store will have the snapshots so soon that it is not worth two hand-overs."""
         return bool(self.state.remote_link["free"] < at_ns + _SHORT * self._patience_ns)
 
-    def _to_scan(self, at_ns: int) -> None:
-        super()._to_scan(at_ns)
-        if self._scan is not None:
-            self._kept_by_sources.read()
-            leave_alone(self.state, stores(self.state.heap[: int(self.state.queue["in_heap"])], (AT_REMOTE, STORED)))
+    def _leave_to_scan(self) -> None:
+        self._kept_by_sources.read()
+        leave_alone(self.state, stores(self.state.heap[: int(self.state.queue["in_heap"])], (AT_REMOTE, STORED)))
+        super()._leave_to_scan()
 
     def _beside_ns(self) -> int:
         return int(self.state.heap["time"][0]) if self.state.queue["in_heap"] else _FAR_NS

@@ -241,6 +241,12 @@ class TwoKernels(CompiledPlane):
         self._scan, self._until_ns = scan, rest.until_ns
         self._try_ns = _FAR_NS
         self.hand_overs.append(at_ns)
+        self._leave_to_scan()
+
+    def _leave_to_scan(self) -> None:
+        """Free what the event loop has of tuples, of which the scan has all by now."""
+        self._made = None
+        to_loop.forget_tuples(self.state)
 
     def _count(self, by_scan: bool) -> None:
         """Count the services that have ended since the last hand-over for one of the kernels."""

@@ -78,6 +78,22 @@ def fill(
     return _Filling(scan, loop, plan, cluster, at_ns, kept).all(round_number)
 
 
+def forget_tuples(loop: State) -> None:
+    """Free what the event loop has of tuples and their keys: the scan has the run."""
+    for name in ("visit", "node", "chunk"):
+        pool = getattr(loop, f"{name}_pool")
+        pool["left"], pool["free"] = 0, NONE
+    fresh = pools.empty()
+    for name in ("visits", "nodes", "pairs", "pair_index", "positions", "keys", "log", "log_next", "log_newest"):
+        setattr(loop, name, fresh[name])
+    for name in ("pairs", "positions", "keys"):
+        loop.tables[name] = 0
+    for name in ("log_first", "log_last", "out_pair", "in_pair", "held_head", "held_tail"):
+        loop.partitions[name] = NONE
+    for name in ("front", "queue", "serving"):
+        loop.tasks[f"{name}_head"] = loop.tasks[f"{name}_tail"] = NONE
+
+
 class _Filling:
     def __init__(
         self, scan: ScanState, loop: State, plan: RunPlan, cluster: Cluster, at_ns: int, kept: Kept | None
@@ -123,29 +139,20 @@ class _Filling:
             loop.partitions["trimmed"] = 0
         else:
             self.events.append(loop.heap[: int(loop.queue["in_heap"])].copy())
-        for name in ("visit", "node", "chunk"):
-            pool = getattr(loop, f"{name}_pool")
-            pool["left"], pool["free"] = 0, NONE
+        forget_tuples(loop)
         fresh = pools.empty()
-        for name in ("heap", "near", "far", "nodes", "pairs", "pair_index", "positions", "keys"):
-            setattr(loop, name, fresh[name])
-        for name in ("log", "log_next", "log_newest"):
+        for name in ("heap", "near", "far"):
             setattr(loop, name, fresh[name])
         for name in ("near_first", "near_count", "far_first", "far_count", "in_heap"):
             loop.queue[name] = 0
         loop.queue["vacant"], loop.ahead["drawn"] = NONE, 0
         loop.tournament = np.full(loop.tournament.shape[0], NEVER)
-        for name in ("pairs", "positions", "keys"):
-            loop.tables[name] = 0
         for name in ("oldest", "closed"):
             loop.ids[name] = 0
         loop.ids["clean"], loop.ids["pinned"] = 1, UNPINNED
-        for name in ("log_first", "log_last", "out_pair", "in_pair", "held_head", "held_tail", "replay_task"):
-            loop.partitions[name] = NONE
+        loop.partitions["replay_task"] = NONE
         for name in ("held_n", "kept_rows", "new_kept_bytes", "replay_pending"):
             loop.partitions[name] = 0
-        for name in ("front", "queue", "serving"):
-            loop.tasks[f"{name}_head"] = loop.tasks[f"{name}_tail"] = NONE
         loop.tasks["queue_n"] = loop.tasks["front_n"] = 0
         loop.room["budget"] = 0
         loop.messages["second"] = self.at_ns // _SECOND * _SECOND

@@ -14,6 +14,7 @@ Records begin at lines of the processor's cache (`in_lines`), so that the fields
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterable, Mapping
 from operator import attrgetter
 from types import MappingProxyType
@@ -27,6 +28,8 @@ prefetch = Intrinsic("prefetch")
 """Ask for the memory of an item before it is needed: `prefetch(array, index)`."""
 
 LINE = 64  # bytes that the processor has in one piece
+_LARGE = 2**22  # bytes: larger arrays have pages of their own when they get more places
+_AHEAD = 4  # addresses for so many times as much as they need: those that nobody writes to take no memory
 
 
 def in_lines(fields: list[tuple[str, str]]) -> np.dtype:
@@ -66,6 +69,30 @@ def extended(array: np.ndarray, count: int) -> np.ndarray:
     made = records(2 * count, array.dtype)
     made[: array.shape[0]] = array
     return made[:count]
+
+
+def _pages(size: int) -> mmap.mmap:
+    """Return zeros in pages of their own, with addresses for more behind them if the system has some."""
+    private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    try:
+        made = mmap.mmap(-1, _AHEAD * size, flags=private)
+    except OSError:
+        made = mmap.mmap(-1, size, flags=private)
+    if hasattr(mmap, "MADV_HUGEPAGE"):  # as NumPy does: of large pages the processor knows more addresses
+        made.madvise(mmap.MADV_HUGEPAGE)
+    return made
+
+
+def _mapping_of(array: np.ndarray) -> mmap.mmap | None:
+    """Return the pages of an array that `_mapped` has made."""
+    memory = array.base.base if isinstance(array.base, np.ndarray) else None
+    found = memory.obj if isinstance(memory, memoryview) else None
+    return found if isinstance(found, mmap.mmap) else None
+
+
+def _mapped(pages: mmap.mmap, size: int, dtype: np.dtype) -> np.ndarray:
+    """Return the array in so many bytes of these pages."""
+    return np.frombuffer(pages, np.uint8)[:size].view(dtype)
 
 
 class Room(NamedTuple):
@@ -144,6 +171,34 @@ class State:
             super().__setattr__(name, own[0])
         for name in made.arrays:
             setattr(self, name, found[name])
+
+    def lengthen(self, name: str, count: int, used: int | None = None) -> None:
+        """Give an array so many places, of which the new ones are zeros.
+
+        What is not in use is not copied: zeros that nobody writes take no memory. A large array is copied once. From
+        then on it goes on behind its end, or the system moves its pages, so that memory for it is never there twice.
+        """
+        dtype = self.layout.arrays[name]
+        size, mapping = count * dtype.itemsize, _mapping_of(getattr(self, name))
+        if mapping is not None and (size <= len(mapping) or self._has_moved(name, mapping, _AHEAD * size)):
+            setattr(self, name, _mapped(mapping, size, dtype))
+            return
+        array = getattr(self, name)
+        used = array.shape[0] if used is None else used
+        made = records(count, dtype) if size < _LARGE else _mapped(_pages(size), size, dtype)
+        made[:used] = array[:used]
+        setattr(self, name, made)
+
+    def _has_moved(self, name: str, mapping: mmap.mmap, size: int) -> bool:
+        """Return whether the pages of an array have more addresses now: not if something else refers to it."""
+        before, dtype = getattr(self, name).nbytes, self.layout.arrays[name]
+        setattr(self, name, records(0, dtype))
+        try:
+            mapping.resize(size)
+        except (BufferError, OSError, SystemError, ValueError):  # the last three: this system cannot
+            setattr(self, name, _mapped(mapping, before, dtype))
+            return False
+        return True
 
     @property
     def _numba_type_(self) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Sequence
 from random import Random
 from typing import Any
@@ -13,10 +15,13 @@ from small_jobs import NS, digest, queue, random_job, scenario, storm
 from watched import Watched, compiled, duration_ns, timers, tuples
 
 from models.records.tables import RunRecords
+from models.scenario.inputs import Engine
 from models.scenario.scenario import Scenario
-from sim.engine import build, records
+from sim.engine import build, records, simulate
 from sim.kernel.event_loop.plane import CompiledPlane
+from sim.kernel.event_loop.state import LoopState
 from sim.kernel.scan.plane import ScanPlane
+from sim.kernel.scan.state import ScanState
 from sim.plain.plane import PlainPlane
 
 METHODS: list[dict[str, Any]] = [
@@ -48,6 +53,30 @@ def run_with(made: Scenario, instants_ns: Sequence[int] = ()) -> RunRecords:
     timers(control, [*instants_ns])
     control.run(duration_ns(made))
     return records(control, duration_ns(made))
+
+
+@pytest.mark.parametrize("engine", ["auto", "plain"])
+def test_a_run_that_is_over_leaves_its_tuples_to_nobody(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[weakref.ref[object]] = []
+    kinds: tuple[type, ...] = (PlainPlane,) if engine == "plain" else (LoopState, ScanState)
+    for kind in kinds:
+        begin = kind.__init__
+
+        def noted(self: object, *given: Any, begin: Any = begin, **named: Any) -> None:
+            begin(self, *given, **named)
+            made.append(weakref.ref(self))
+
+        monkeypatch.setattr(kind, "__init__", noted)
+    gc.collect()
+    gc.disable()  # a run refers to itself
+    try:
+        found = simulate(queue({"distribution": "exponential", "mean": "10 ms"}, duration="3 s"), engine=engine)
+        left = [one() for one in made]
+    finally:
+        gc.enable()
+    assert len(left) == 1
+    assert found.tables["visits"]["end_ns"].size > 100
+    assert left == [None] if engine == "auto" else not vars(left[0])
 
 
 @pytest.mark.parametrize("plane", [PlainPlane, CompiledPlane, ScanPlane])

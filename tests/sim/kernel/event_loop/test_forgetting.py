@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from elastic_jobs import elastic_job
 from full_jobs import full_job
@@ -30,10 +31,13 @@ from models.scenario.scenario import Scenario
 from sim.control.assembly import Control
 from sim.control.cluster import RunPlan
 from sim.engine import records
-from sim.kernel.event_loop.buffers import UNPINNED
-from sim.kernel.event_loop.forgetting import forget
+from sim.kernel.event_loop import pools
+from sim.kernel.event_loop.buffers import UNPINNED, keep
+from sim.kernel.event_loop.codes import NONE
+from sim.kernel.event_loop.forgetting import forget, oldest_created
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.kernel.event_loop.pools import settle
+from sim.kernel.event_loop.state import ARRAYS, LoopState
 from sim.migration.protocols import PROTOCOLS
 from sim.plane_values import Key
 
@@ -339,3 +343,29 @@ def test_memory_does_not_grow_with_the_time_of_the_run() -> None:
         assert not control.plane.ledger()[0][2]
     assert lengths[0] == lengths[1]
     assert lengths[1][0] < 2 * 400 * 120 / 4  # of the ids that there were
+
+
+@pytest.mark.parametrize(("sources_keep", "reads"), [(0, 0), (1, 1)])
+def test_the_oldest_output_that_is_kept_may_be_behind_others(sources_keep: int, reads: int) -> None:
+    made = made_to_keep((7, 5, 9))
+    made.options["sources_keep"], made.options["reads"] = sources_keep, reads
+    assert oldest_created(made) == 5
+
+
+def test_the_first_output_that_a_source_keeps_is_its_oldest_unless_control_says_what_it_reads() -> None:
+    made = made_to_keep((5, 7, 9))
+    made.options["sources_keep"] = 1
+    assert oldest_created(made) == 5
+
+
+def made_to_keep(created: Iterable[int]) -> LoopState:
+    """A state in which the first of two partitions keeps outputs for the second."""
+    made = LoopState(**{name: np.zeros(2, dtype) for name, dtype in ARRAYS.items()} | pools.empty())
+    made.options["keeps_outputs"], made.sources = 1, made.sources[:0]
+    for name in ("out_pair", "in_pair", "held_head", "overtaken_head", "in_flight_head"):
+        made.partitions[name] = NONE
+    made.partitions["group"] = made.partitions["owner"] = [0, 1]
+    pools.grown(made, 100, 100)
+    for place, at in enumerate(created):
+        keep(made, 0, 1, 1 + place, at, 0, 1)
+    return made

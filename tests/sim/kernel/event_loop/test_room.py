@@ -7,10 +7,12 @@ from random import Random
 import numpy as np
 import pytest
 
-from sim.kernel.event_loop import pools
+from sim.kernel.event_loop import pools, rows
 from sim.kernel.event_loop.buffers import CHUNK, append_log, room_in_logs
 from sim.kernel.event_loop.codes import NONE
+from sim.kernel.event_loop.fair_links import fair_room
 from sim.kernel.event_loop.state import ARRAYS, LoopState
+from sim.recording import HistogramRecording
 
 MANY = 50_000
 
@@ -62,6 +64,18 @@ def test_many_sendings_are_no_more_checkpoints_than_a_round() -> None:
     assert 24 <= made.checkpoint_rows.size < 1000
 
 
+def test_many_sendings_are_one_message_to_a_store_that_shares_its_link() -> None:
+    made = state(10)
+    made.options["fair"] = 1
+    pools.grown(made, MANY, MANY)
+    assert fair_room(made, MANY)
+    assert 1 <= made.parcel_pool["left"] < 1000
+    made.options["fair_hosts"] = 1  # then each tuple is a message
+    assert not fair_room(made, MANY)
+    pools.grown(made, MANY, MANY)
+    assert made.parcel_pool["left"] >= MANY
+
+
 def test_each_emission_finds_a_root_and_waiting_acks_have_room_where_acks_wait() -> None:
     made = state(10)
     made.options["acks"] = 1
@@ -71,3 +85,25 @@ def test_each_emission_finds_a_root_and_waiting_acks_have_room_where_acks_wait()
     made.acking["covered"] = 1
     pools.grown(made, MANY, MANY)
     assert made.held_ack_pool["left"] >= MANY
+
+
+def test_what_one_event_leaves_keeps_no_memory_of_rows() -> None:
+    kept = HistogramRecording(4, [3], 0, 10**9)
+    made = LoopState(
+        **{name: np.zeros(4, dtype) for name, dtype in ARRAYS.items()} | pools.empty() | rows.arrays(kept, 4)
+    )
+    rows.make_room(made, kept, 5)
+    few = made.visit_rows.size
+    rows.make_room(made, kept, MANY)
+    many = made.visit_rows
+    assert made.recording["visit_room"] >= MANY > few
+    made.recording["visit_rows"] = 100_000
+    made.recording["visit_room"] = made.visit_rows.size
+    rows.make_room(made, kept, made.visit_rows.size)
+    assert made.visit_rows is not many
+    rows.make_room(made, kept, made.visit_rows.size)
+    # Then few are written before they are handed over again, however many may be.
+    made.recording["visit_rows"] = made.recording["visit_room"]
+    rows.make_room(made, kept, 5)
+    assert 5 < made.recording["visit_room"] < 10_000
+    assert made.recording["visit_rows"] == 0

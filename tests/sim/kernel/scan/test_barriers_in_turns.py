@@ -219,6 +219,23 @@ def test_snapshots_are_stored_while_the_scan_has_the_run() -> None:
     assert found.tables["samples"]["buffered"].max() == 19  # of what came at 50, 100, ... 950 ms
 
 
+def test_the_event_loop_keeps_no_tuples_while_the_scan_has_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths: list[list[int]] = []
+    to_scan = TurnsBetweenBarriers._to_scan
+
+    def noted(self: TurnsBetweenBarriers, at_ns: int) -> None:
+        before = len(self.state.nodes)
+        to_scan(self, at_ns)
+        if self._scan is not None:
+            state = self.state
+            lengths.append([before, *map(len, (state.visits, state.nodes, state.log, state.log_next))])
+
+    monkeypatch.setattr(TurnsBetweenBarriers, "_to_scan", noted)
+    simulate(unchecked(by_hand(events={"dies": dies(1, 3900)})), plane=cut(1_000_000))
+    assert len(lengths) >= 2
+    assert all(before > 0 == sum(after) for before, *after in lengths)
+
+
 # -- which runs are made in turns
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import mmap
+
 import numpy as np
 import pytest
 
+from sim.kernel.tools import pointer
 from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import LINE, Room, State, arrays_of, records_of
 
@@ -77,3 +80,86 @@ def test_a_record_is_not_replaced() -> None:
     state = shelf(1)
     with pytest.raises(TypeError, match="counts is a record"):
         state.counts = np.zeros(1, COUNTS)
+
+
+# -- arrays that get more places
+
+PLACES = 4096  # of items of 16 bytes: more than is large here
+
+
+class Immovable(mmap.mmap):
+    """Pages that the system does not move."""
+
+    def resize(self, size: int) -> None:
+        raise SystemError("mmap: resizing not available--no mremap()")
+
+
+def long_shelf(patch: pytest.MonkeyPatch, ahead: int = 4) -> Shelf:
+    """A state with an array that is large, in pages of its own."""
+    patch.setattr(pointer, "_LARGE", 8 * PLACES)
+    patch.setattr(pointer, "_AHEAD", ahead)
+    state = shelf(*range(PLACES // 2))
+    state.lengthen("items", PLACES)
+    return state
+
+
+def is_longer(state: Shelf, weights: int, places: int) -> bool:
+    """Return whether the first weights are there, and zeros behind them, also for compiled code."""
+    state.counts["sum"] = 0
+    found = state.items["weight"].tolist() == [*range(weights), *[0] * (places - weights)]
+    return found and add_up(state) == weights * (weights - 1) // 2
+
+
+@pytest.mark.parametrize("large", [2**30, 1])
+def test_an_array_gets_more_places_which_are_zeros(large: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pointer, "_LARGE", large)
+    state = shelf(*range(5))
+    for places in (7, 30, 31, PLACES, 40 * PLACES):
+        state.lengthen("items", places)
+        assert is_longer(state, 5, places)
+
+
+def test_places_that_are_not_in_use_are_not_copied() -> None:
+    state = shelf(*range(5))
+    state.lengthen("items", 8, used=3)
+    assert state.items["weight"].tolist() == [0, 1, 2, 0, 0, 0, 0, 0]
+
+
+def test_a_large_array_goes_on_at_the_same_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = long_shelf(monkeypatch)
+    first = state.items.ctypes.data
+    for places in (PLACES + 1, 2 * PLACES, 4 * PLACES):
+        state.lengthen("items", places)
+        assert (state.items.ctypes.data, is_longer(state, PLACES // 2, places)) == (first, True)
+
+
+@pytest.mark.skipif(not hasattr(mmap, "MREMAP_MAYMOVE") and not hasattr(mmap, "MADV_HUGEPAGE"), reason="no mremap")
+def test_the_pages_of_a_large_array_are_moved_and_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = long_shelf(monkeypatch, ahead=1)
+    copied: list[int] = []
+    monkeypatch.setattr(pointer, "_pages", copied.append)
+    for places in (2 * PLACES, 40 * PLACES):
+        state.lengthen("items", places)
+        assert is_longer(state, PLACES // 2, places)
+    assert not copied
+
+
+def test_an_array_to_which_something_else_refers_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = long_shelf(monkeypatch, ahead=1)
+    held = state.items
+    state.lengthen("items", 40 * PLACES)
+    assert is_longer(state, PLACES // 2, 40 * PLACES)
+    assert held["weight"].tolist() == [*range(PLACES // 2), *[0] * (PLACES // 2)]
+    assert held.ctypes.data != state.items.ctypes.data
+
+
+def test_pages_that_cannot_be_moved_are_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pointer.mmap, "mmap", Immovable)
+    state = long_shelf(monkeypatch, ahead=1)
+    state.lengthen("items", 40 * PLACES)
+    assert is_longer(state, PLACES // 2, 40 * PLACES)
+
+
+def test_where_there_are_no_addresses_ahead_pages_have_those_that_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = long_shelf(monkeypatch, ahead=2**50 // PLACES)  # more than a process has
+    assert is_longer(state, PLACES // 2, PLACES)
