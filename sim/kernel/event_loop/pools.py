@@ -260,7 +260,7 @@ def _more_chunks(state: State, need: int) -> None:
     missing = need - int(state.chunk_pool["left"])
     if missing > 0:
         before = state.log_next.shape[0]
-        lengthen(state, "log", (before + missing) * CHUNK)
+        lengthen(state, "log", max(before + missing, _START) * CHUNK)
         chunks = state.log.shape[0] // CHUNK
         for name in ("log_next", "log_newest"):
             state.lengthen(name, chunks)
