@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -21,6 +22,7 @@ from models.schema_types import (
     Share,
 )
 
+Factor = Annotated[float, Field(ge=0, le=1e6, strict=True)]
 Kind = Literal["source", "map", "filter", "aggregate", "join", "sink"]
 Partitioning = Literal["key", "shuffle", "forward", "broadcast"]
 
@@ -151,9 +153,10 @@ class Operator(Description):
     after the other, as in Flink."""
     service: TimeDistribution | None = None
     """Time one tuple takes on a host of speed 1."""
-    selectivity: float = Field(default=1.0, ge=0, le=1e6, strict=True)
-    """Mean number of tuples that leave for each that comes in; with a window for each key in each window, of a join
-    for each pair of tuples with equal keys in one window."""
+    selectivity: Factor | ReadOnlyMap[Factor] = 1.0
+    """Mean number of tuples that leave for each that comes in: a number, or one for each input, by its name, as in
+    `{ auctions = 1.0, bids = 0.0 }`; with a window for each key in each window, of a join for each pair of tuples with
+    equal keys in one window."""
     output: Output | None = None
     """What a tuple that leaves looks like."""
     state: State | None = None
@@ -195,6 +198,17 @@ class Operator(Description):
         own = (self.state, self.window, self.timer, self.postpone)
         kept = any(one is not None for one in own)
         return self.kind not in ("source", "sink") and (kept or self.kind in ("aggregate", "join"))
+
+    def selectivity_of(self, upstream: str) -> float:
+        """Return the mean number of tuples that leave for each that comes from an upstream operator."""
+        return self.selectivity[upstream] if isinstance(self.selectivity, Mapping) else self.selectivity
+
+    @property
+    def most_selective(self) -> float:
+        """Return the largest selectivity of an input."""
+        if isinstance(self.selectivity, Mapping):
+            return max(self.selectivity.values(), default=0.0)
+        return self.selectivity
 
     @property
     def groups(self) -> int:
