@@ -31,6 +31,7 @@ _PAIRS = WORKERS // 2
 _SERVICE_S = 0.5e-6  # of a record
 _LINK = 1.25e9  # B/s of a machine, in each direction
 _STEADY_S = 1.0  # of load before the bins go back
+_TICK_S = 1e-3  # between two records of a worker that show how far it is, where records come by panes
 _SOURCES, _KEYS = 4, 1_000_000
 _RECORDS = 300_000  # that are simulated in a run; more, where a step would be short beside the service of one
 _STEP_SHARE = 200  # a step is at least so many times as long
@@ -56,12 +57,14 @@ class BinMove:
     speed: float = 1e9
     phi_s: float = 0.5e-3
     resolution: int = 0  # 0: by the length of the run and of its steps
+    pane_s: float = 0.0  # records come all at once, so often, and one of each worker in a millisecond besides
 
     @property
     def label(self) -> str:
         """Return the beginning of the file's name."""
         sizes = f"{self.bins}-{round(self.bin_bytes)}-{round(self.rate_per_s)}"
-        return f"bins-{self.strategy}-{sizes}-{self.gap}-{self.next}"
+        panes = "-panes" * (self.pane_s > 0)
+        return f"bins-{self.strategy}-{sizes}-{self.gap}-{self.next}{panes}"
 
     @property
     def cost_s(self) -> float:
@@ -128,7 +131,7 @@ class BinMove:
         """Return the time with load: before, during, and until queues are empty."""
         busy = min(self.utilisation(1.5), 0.9)
         messages_s = 8 * self.phi_s * self.steps  # of all that is said in a step, which no form has
-        return _STEADY_S + 1.2 * self.duration_s + messages_s + 1.5 * self.longest_s * busy / (1 - busy) + 0.5
+        return self._steady_s + 1.2 * self.duration_s + messages_s + 1.5 * self.longest_s * busy / (1 - busy) + 0.5
 
     @property
     def stands_for(self) -> int:
@@ -147,11 +150,19 @@ class BinMove:
     @property
     def back_s(self) -> float:
         """Return the instant at which the bins are asked to go back."""
-        return self.begin_s + _STEADY_S
+        return self.begin_s + self._steady_s
+
+    @property
+    def _steady_s(self) -> float:
+        """Return the time with load before the bins go back: with panes one ends in it, and one at its end."""
+        return 2 * self.pane_s or _STEADY_S
 
     def scenario(self) -> Scenario:
         """Return the scenario."""
-        records = self.rate_per_s / self.stands_for
+        records, burst = self.rate_per_s / self.stands_for, 1
+        sources = ["records"]
+        if self.pane_s:
+            burst, sources = round(records * self.pane_s), ["records", "ticks"]
         disk = f"{self.speed!r} B/s"
         back: dict[str, Any] = {"strategy": self.strategy, "plan": "back", "next": self.next}
         back |= {"gap": "drain"} if self.gap == "drain" else {}
@@ -160,23 +171,14 @@ class BinMove:
                 "seed": 1,
                 "duration": f"{self.begin_s + self._loaded_s!r} s",
                 "workload": {
-                    "records": {
-                        "rate": {
-                            "steps": [
-                                {"at": "0 s", "rate": "0 /s"},
-                                {"at": f"{self.begin_s!r} s", "rate": f"{records!r} /s"},
-                            ]
-                        },
-                        "arrivals": "deterministic",
-                        "keys": {"distribution": "uniform", "count": _KEYS},
-                        "tuple": "8 B",
-                    }
+                    "records": self._load(records) | {"batch": burst},
+                    **({"ticks": self._load(WORKERS / _TICK_S)} if self.pane_s else {}),
                 },
                 "operators": {
-                    "records": {"kind": "source", "parallelism": _SOURCES},
+                    **dict.fromkeys(sources, {"kind": "source", "parallelism": 1 if self.pane_s else _SOURCES}),
                     "bins": {
                         "kind": "aggregate",
-                        "inputs": {"records": "key"},
+                        "inputs": dict.fromkeys(sources, "key"),
                         "parallelism": WORKERS,
                         "key_groups": self.bins,
                         "service": {"distribution": "deterministic", "value": f"{_SERVICE_S * self.stands_for!r} s"},
@@ -189,7 +191,7 @@ class BinMove:
                 "hosts": {"load": {}, "machine": {"count": MACHINES, "network": f"{_LINK!r} B/s"}},
                 "network": {"latency": f"{self.phi_s!r} s", "sharing": "fifo"},
                 "placement": {
-                    "operators": {"records": "load", "out": "load"},
+                    "operators": dict.fromkeys((*sources, "out"), "load"),
                     "tasks": {f"bins-{k}": f"machine-{k * MACHINES // WORKERS}" for k in range(WORKERS)},
                 },
                 "fault_tolerance": {"method": "none"},
@@ -202,11 +204,17 @@ class BinMove:
             }
         )
 
+    def _load(self, rate_per_s: float) -> dict[str, Any]:
+        """Return the workload of a source: evenly spaced from the begin on."""
+        steps = [{"at": "0 s", "rate": "0 /s"}, {"at": f"{self.begin_s!r} s", "rate": f"{rate_per_s!r} /s"}]
+        keys = {"distribution": "uniform", "count": _KEYS}
+        return {"rate": {"steps": steps}, "arrivals": "deterministic", "keys": keys, "tuple": "8 B"}
+
     def run(self) -> dict[str, Any]:
         """Return what the way back took, and the longest latency before it [s, B]."""
         found = simulate(*self._prepared())
         back = reconfigurations([found])[1]
-        before = latencies_of_born(found, to_ns(self.begin_s + _STEADY_S / 4), to_ns(self.back_s)) / 1e9
+        before = latencies_of_born(found, to_ns(self.begin_s + self._steady_s / 4), to_ns(self.back_s)) / 1e9
         during = latencies_of_born(found, to_ns(back.begun_s), found.duration_ns) / 1e9
         # A record of an idle job takes this long: the closed forms are about what comes on top.
         least_s = float(before.min())
