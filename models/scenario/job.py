@@ -168,6 +168,10 @@ class Operator(Description):
     postpone: TimeDistribution | None = None
     """Makes outputs post-dated: each is born and leaves so long after the birth of the tuple that it is made of, and at
     once if that time is over when the tuple is applied. Until then it is a part of the state of its key group."""
+    scan_s: PositiveSeconds | None = Field(default=None, alias="scan")
+    """Time for which a task looks at one key group in each of its rounds: at all of the operator, whichever it has. A
+    task scans, serves what came before the end of the scan, and scans again. Without it a key group costs nothing as
+    long as it stays."""
     buffer: Count | None = None
     """Places of a task for tuples in its queue and those under way to it; without it there is no bound. Where none is
     free the senders wait, up to the source.
@@ -186,6 +190,11 @@ class Operator(Description):
     def keyed(self) -> bool:
         """Return whether an input is partitioned by key: then state and recovery are by key group."""
         return "key" in self.inputs.values()
+
+    @property
+    def round_s(self) -> float:
+        """Return the time that a task takes in each round to look at all key groups; 0 if that costs nothing."""
+        return 0.0 if self.scan_s is None else self.scan_s * self.groups
 
     @property
     def movable(self) -> bool:

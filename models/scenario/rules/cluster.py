@@ -275,7 +275,9 @@ def _of_bins(operator: Operator, here: tuple[str, ...], event: Reconfigure) -> I
 def _of_protocols(here: tuple[str, ...], event: Reconfigure) -> Iterator[InputFault]:
     """Yield keys of another protocol than that of the event."""
     for key in (
-        ("strategy", "size", "file", "scope", "gap_s", "next", "overlap") if event.protocol != "megaphone" else ()
+        ("strategy", "size", "file", "scope", "gap_s", "next", "overlap", "late_s")
+        if event.protocol != "megaphone"
+        else ()
     ):
         field, value = Reconfigure.model_fields[key], getattr(event, key)
         if value not in (field.default, "all-at-once"):

@@ -51,6 +51,7 @@ MOST_TASKS = 100_000
 MOST_GROUPS = 1_000_000
 MOST_WINDOWS = 1000  # that a tuple is in
 SHORTEST_S = 0.001  # of windows, and of the time between two watermarks or outputs of a timer
+SHORTEST_SCAN_S = 10e-6  # of all key groups, in a round
 _MOST_CYCLES = 10  # that are told of operators that reach each other
 _MOST_STEPS = 20  # of a cycle that are told
 _WITH_SERVICE = ("map", "filter", "aggregate", "join")
@@ -73,6 +74,7 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
         yield from _of_window(name, operator)
         yield from _of_timer(name, operator)
         yield from _of_postponement(name, operator)
+        yield from _of_scan(name, operator)
         yield from _of_tasks(name, operator)
         if operator.kind == "source" and operator.reading is not None:
             yield from _of_reading(scenario, name, operator.reading, "duration" not in broken)
@@ -237,6 +239,19 @@ def _of_postponement(name: str, operator: Operator) -> Iterator[InputFault]:
     why = "has no state to keep outputs in" if operator.kind == "source" else "has no output"
     hint = "a map, a filter or an aggregate behind it can postpone" if operator.kind == "source" else ""
     yield InputFault(_at(name, "postpone"), NO_VALUE, f"a {operator.kind} {why}", hint)
+
+
+def _of_scan(name: str, operator: Operator) -> Iterator[InputFault]:
+    """Yield scans of operators without key groups or a service, and rounds that are too short."""
+    if operator.scan_s is None:
+        return
+    shown = units.show(operator.scan_s, "s")
+    if not operator.keyed or operator.service is None:
+        yield InputFault(_at(name, "scan"), shown, "needs an input partitioned by key, and a service")
+    elif operator.scan_s * operator.groups < SHORTEST_SCAN_S:
+        rule = f"makes rounds of {units.show(operator.scan_s * operator.groups, 's')}"
+        rule += f": at least {units.show(SHORTEST_SCAN_S, 's')} are possible"
+        yield InputFault(_at(name, "scan"), shown, rule, "leave so short a scan out")
 
 
 def _of_source(name: str, operator: Operator) -> Iterator[InputFault]:

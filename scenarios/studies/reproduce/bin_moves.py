@@ -15,10 +15,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import numpy as np
+
+from analysis.runs.memory import host_memory
 from analysis.runs.reconfigurations import latencies_of_born, reconfigurations
+from models.records.tables import RunRecords
 from models.scenario.inputs import RunInputs
 from models.scenario.reading import scenario_from
 from models.scenario.scenario import Scenario
@@ -34,6 +38,7 @@ _STEADY_S = 1.0  # of load before the bins go back
 _TICK_S = 1e-3  # between two records of a worker that show how far it is, where records come by panes
 _SOURCES, _KEYS = 4, 1_000_000
 _RECORDS = 300_000  # that are simulated in a run; more, where a step would be short beside the service of one
+_SLOTS, _SHOWN_BEFORE, _SHOWN_AFTER = 72, 0.2, 1.24  # of figures over time: how many, and parts of the longest duration
 _STEP_SHARE = 200  # a step is at least so many times as long
 _RECORD_S, _STEP_S = 3e-6, 10e-3  # CPU time of a simulated record, and of a step
 
@@ -157,6 +162,12 @@ class BinMove:
         """Return the time with load before the bins go back: with panes one ends in it, and one at its end."""
         return 2 * self.pane_s or _STEADY_S
 
+    @property
+    def slots_s(self) -> np.ndarray:
+        """Return the edges of slots of time (n + 1,), from the begin of the way back on: the same of all strategies."""
+        longest = max(replace(self, strategy=one).duration_s for one in ("all-at-once", "optimised"))
+        return np.linspace(-min(_SHOWN_BEFORE * longest, self._steady_s), _SHOWN_AFTER * longest, _SLOTS + 1)
+
     def scenario(self) -> Scenario:
         """Return the scenario."""
         records, burst = self.rate_per_s / self.stands_for, 1
@@ -175,7 +186,7 @@ class BinMove:
                     **({"ticks": self._load(WORKERS / _TICK_S)} if self.pane_s else {}),
                 },
                 "operators": {
-                    **dict.fromkeys(sources, {"kind": "source", "parallelism": 1 if self.pane_s else _SOURCES}),
+                    **{one: {"kind": "source", "parallelism": 1 if self.pane_s else _SOURCES} for one in sources},
                     "bins": {
                         "kind": "aggregate",
                         "inputs": dict.fromkeys(sources, "key"),
@@ -216,6 +227,7 @@ class BinMove:
         back = reconfigurations([found])[1]
         before = latencies_of_born(found, to_ns(self.begin_s + self._steady_s / 4), to_ns(self.back_s)) / 1e9
         during = latencies_of_born(found, to_ns(back.begun_s), found.duration_ns) / 1e9
+        slots_ns = to_ns(back.begun_s) + (1e9 * self.slots_s).astype(np.int64)
         # A record of an idle job takes this long: the closed forms are about what comes on top.
         least_s = float(before.min())
         return {
@@ -225,6 +237,8 @@ class BinMove:
             "extra_bytes": back.extra_bytes,
             "steps": back.steps,
             "before_s": float(before.max()) - least_s,
+            "latency_s": _longest(found, slots_ns),
+            "held_bytes": _most_held(found, slots_ns),
             "growth": float(before[-before.size // 5 :].mean() / before[: before.size // 5].mean()),
         }
 
@@ -235,3 +249,22 @@ class BinMove:
     def _prepared(self) -> tuple[Scenario, RunInputs]:
         made = self.scenario()
         return made, RunInputs(steps=optimised_steps(made, {}))
+
+
+def _longest(found: RunRecords, slots_ns: np.ndarray) -> list[float | None]:
+    """Return the longest latency [s] of what was born in each slot of time; None where nothing was."""
+    table = found.tables["deliveries"]
+    slot = np.searchsorted(slots_ns, table["created_ns"], "right") - 1
+    own = (slot >= 0) & (slot < slots_ns.size - 1)
+    most = np.zeros(slots_ns.size - 1)
+    np.maximum.at(most, slot[own], (table["delivered_ns"] - table["created_ns"])[own] / 1e9)
+    return [one or None for one in most.tolist()]
+
+
+def _most_held(found: RunRecords, slots_ns: np.ndarray) -> list[float]:
+    """Return the most that the tasks of a machine held in each slot of time [B]."""
+    held = host_memory(found)
+    most = held.values.max(axis=0)
+    first = np.maximum(np.searchsorted(held.at_ns, slots_ns[:-1], "right") - 1, 0)
+    last = np.searchsorted(held.at_ns, slots_ns[1:], "left")
+    return [float(most[a : max(b, a + 1)].max()) for a, b in zip(first.tolist(), last.tolist(), strict=True)]
