@@ -48,8 +48,8 @@ class Reconfiguration(Plan):
 
     `members` are all tasks of the operator, `senders` those that send to it. No step begins before its time in
     `not_before_ns` (steps,). With `drain` the queues of the members have been empty before the next step begins. The
-    time of the next step lies when it may begin (`now`), or when the one before began (`lag`). Configuration updates come
-    `late_ns` after their time.
+    time of the next step lies when it may begin (`now`), or when the one before began (`lag`). Updates of the
+    configuration come `late_ns` after their time.
     """
 
     operator: int
