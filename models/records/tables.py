@@ -291,7 +291,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("after", "int64", "", "tasks from then on"),
         Column("moves", "int64", "", "key groups whose task changes"),
         _time("completed_ns", "the last of them had moved, or all had their states again, -1 if one never did"),
-        _time("paused_ns", "the first task stopped to be adjusted, -1 where tasks are not, or none did"),
+        _time("paused_ns", "the first task stopped to be adjusted, -1 if none did"),
         _time("resumed_ns", "the last of these went on, -1 if none did"),
     ),
     "statistics": (
