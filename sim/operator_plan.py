@@ -162,8 +162,7 @@ def plan_operators(scenario: Scenario, replication: int, shares: Mapping[str, fl
         )
     for plan in plans.values():
         by_input = counts_by_input(plan.description, seed, replication, plan.name)
-        if by_input is not None:
-            plan.counts = {plans[upstream].index: count for upstream, count in by_input.items()}
+        plan.counts = None if by_input is None else {plans[name].index: count for name, count in by_input.items()}
         if plan.description.kind == "join":
             plan.joins = plans[next(iter(plan.description.inputs))].index
     for number, chain in enumerate(chains_of(scenario)):
