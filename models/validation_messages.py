@@ -21,7 +21,7 @@ from models.errors import NO_VALUE, InputError, InputFault, LazyHint
 from models.scenario.file_keys import children_at, example_at
 from models.schema_types import FROM_FILE
 
-_SCALAR_BRANCH = {"literal_error", "int_type", "int_from_float", "string_type"}
+_SCALAR_BRANCH = {"literal_error", "int_type", "int_from_float", "float_type", "string_type"}
 _TABLE_BRANCH = {"model_type", "model_attributes_type", "dict_type", "mapping_type"}
 _TAG_KEYS = ("distribution", "model", "kind")
 _RATE_TAGS = {"constant", "steps", "ramp", "series", "profile"}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 import numpy as np
@@ -23,8 +23,10 @@ from models.distributions import (
     TimeDistribution,
     Uniform,
 )
-from models.scenario.workload import OutputKeys, UniformKeys, ZipfKeys
+from models.scenario.job import Operator
+from models.scenario.workload import OutputKeys, SellerKeys, UniformKeys, ZipfKeys
 from models.special_functions import special_function
+from sim.nexmark_keys import seller_of
 
 _MASK = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -148,6 +150,15 @@ def _inverse(law: TimeDistribution) -> Callable[[float], float]:
     raise TypeError(f"no inverse for {law!r}")
 
 
+def counts_by_input(
+    operator: Operator, seed: int, replication: int, name: str
+) -> Mapping[str, Callable[[int], int]] | None:
+    """Return upstream operator -> `count_sampler` of its tuples; None where all inputs have the same."""
+    if not isinstance(operator.selectivity, Mapping):
+        return None
+    return {upstream: count_sampler(made, seed, replication, name) for upstream, made in operator.selectivity.items()}
+
+
 def count_sampler(selectivity: float, seed: int, replication: int, operator: str) -> Callable[[int], int]:
     """Return a function from a tuple id to its number of outputs: the whole part, one more as likely as the rest."""
     whole = math.floor(selectivity)
@@ -171,12 +182,14 @@ def cumulative_weights(keys: UniformKeys | ZipfKeys) -> np.ndarray:
     return cumulative
 
 
-def key_sampler(keys: OutputKeys, seed: int, replication: int, operator: str) -> Callable[[int], int]:
-    """Return a function from a tuple id to the key of its output, where the operator gives new keys."""
+def key_sampler(keys: OutputKeys, seed: int, replication: int, operator: str) -> Callable[[int, int], int]:
+    """Return a function from the id of an output, and the key that came, to its key: where there are new keys."""
     stream = code_of(seed, replication, operator, "key")
+    if isinstance(keys, SellerKeys):
+        return lambda tuple_id, key: seller_of(key, uniform(tuple_id, stream))
     if isinstance(keys, UniformKeys):
         count = keys.count
-        return lambda tuple_id: int(uniform(tuple_id, stream) * count)
+        return lambda tuple_id, _: int(uniform(tuple_id, stream) * count)
     cumulative = cumulative_weights(keys)
     last = keys.count - 1
-    return lambda tuple_id: min(last, int(cumulative.searchsorted(uniform(tuple_id, stream), side="right")))
+    return lambda tuple_id, _: min(last, int(cumulative.searchsorted(uniform(tuple_id, stream), side="right")))

@@ -4,13 +4,33 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.scenario.nexmark import AHEAD, HOT_EVERY, IN_ORDER, REFERENCES, active_ids
+from models.scenario.nexmark import (
+    ACTIVE_PERSONS,
+    AHEAD,
+    AUCTIONS,
+    HOT_EVERY,
+    IN_ORDER,
+    PERSONS,
+    REFERENCES,
+    active_ids,
+)
 from models.scenario.workload import NexmarkKeys
 
 
 def events_at(counts: np.ndarray) -> np.ndarray:
     """Return the number (n,) of the event, from 0, at each cumulative number of arrivals (n,)."""
     return np.asarray(np.maximum(np.ceil(counts).astype(np.int64) - 1, 0))
+
+
+def seller_of(auction: int, u: float) -> int:
+    """Return the seller of an auction, at a uniform number: that of `nexmark_keys` for the event of its creation."""
+    hot = REFERENCES["auction.seller"].hot
+    newest = auction // AUCTIONS * PERSONS
+    if u < hot:
+        return newest // HOT_EVERY * HOT_EVERY
+    first = max(newest + 1 - ACTIVE_PERSONS, 0)
+    width = newest - first + 1 + AHEAD
+    return first + min(int((u - hot) / (1 - hot) * width), width - 1)
 
 
 def nexmark_keys(keys: NexmarkKeys, events: np.ndarray, draws: np.ndarray) -> np.ndarray:

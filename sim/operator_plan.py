@@ -8,7 +8,9 @@ from functools import cached_property
 
 from models.scenario.job import Operator, WindowState
 from models.scenario.key_groups import groups_of_keys
+from models.scenario.nexmark import most_ids
 from models.scenario.scenario import Scenario
+from models.scenario.workload import SellerKeys
 from models.topology.chains import chains_of, threads_of
 from models.topology.layout import output_bytes, topological
 from models.units import to_ns
@@ -19,6 +21,7 @@ from sim.draws import (
     child_id,
     code_of,
     count_sampler,
+    counts_by_input,
     key_sampler,
     mix,
     pair_id,
@@ -65,8 +68,9 @@ class OperatorPlan:
     description: Operator
     service_ns: Callable[[int], int] | None
     output_count: Callable[[int], int]
-    output_key: Callable[[int], int] | None
+    output_key: Callable[[int, int], int] | None
     output_bytes: int
+    counts: Mapping[int, Callable[[int], int]] | None = None  # in place of `output_count` by index of the upstream
     edges: list[Edge] = field(default_factory=list)
     windows: Windows | None = None
     window_code: int = 0
@@ -114,14 +118,21 @@ class OperatorPlan:
     def tick(self, partition: int, number: int) -> tuple[int, int]:
         """Return (id, key) of the output of its timer with this number."""
         made = window_id(self.timer_code, partition, 0, number)
-        return made, 0 if self.output_key is None else self.output_key(made)
+        return made, 0 if self.output_key is None else self.output_key(made, 0)
 
-    def outputs(self, tuple_id: int, key: int) -> list[tuple[int, int]]:
-        """Return (id, key) of each output of this operator for a tuple; the same whenever and wherever it is made."""
+    def outputs(self, tuple_id: int, key: int, upstream: int | None = None) -> list[tuple[int, int]]:
+        """Return (id, key) of each output of this operator for a tuple; the same whenever and wherever it is made.
+
+        `upstream`: index of the operator that it comes from, needed where each has a selectivity of its own.
+        """
+        count = self.output_count
+        if self.counts is not None:
+            assert upstream is not None
+            count = self.counts[upstream]
         made = []
-        for index in range(self.output_count(tuple_id)):
+        for index in range(count(tuple_id)):
             child = child_id(tuple_id, self.code, index)
-            made.append((child, key if self.output_key is None else self.output_key(child)))
+            made.append((child, key if self.output_key is None else self.output_key(child, key)))
         return made
 
 
@@ -139,7 +150,7 @@ def plan_operators(scenario: Scenario, replication: int, shares: Mapping[str, fl
             code=code_of("operator", name),
             description=operator,
             service_ns=time_sampler(operator.service, seed, replication, name) if operator.service else None,
-            output_count=count_sampler(operator.selectivity, seed, replication, name),
+            output_count=count_sampler(operator.most_selective, seed, replication, name),
             output_key=key_sampler(keys, seed, replication, name) if keys else None,
             output_bytes=round(sizes[name]),
             windows=Windows.of(operator.window) if operator.window else None,
@@ -150,6 +161,8 @@ def plan_operators(scenario: Scenario, replication: int, shares: Mapping[str, fl
             watermark_ns=max(1, to_ns(scenario.workload[name].watermark_s)) if operator.kind == "source" else 0,
         )
     for plan in plans.values():
+        by_input = counts_by_input(plan.description, seed, replication, plan.name)
+        plan.counts = None if by_input is None else {plans[name].index: count for name, count in by_input.items()}
         if plan.description.kind == "join":
             plan.joins = plans[next(iter(plan.description.inputs))].index
     for number, chain in enumerate(chains_of(scenario)):
@@ -214,11 +227,15 @@ def _key_domains(scenario: Scenario) -> dict[str, tuple[int, bool]]:
         if operator.kind == "source":
             keys = scenario.workload[name].most_keys(scenario.duration_s)
             domains[name] = (0, True) if keys is None else (keys, False)
-        elif operator.output is not None and operator.output.keys is not None:
-            domains[name] = (operator.output.keys.count, False)
+            continue
+        inputs = [domains[upstream] for upstream in operator.inputs]
+        most = max(count for count, _ in inputs)
+        if operator.output is None or operator.output.keys is None:
+            domains[name] = (most, any(grouped for _, grouped in inputs))
+        elif isinstance(operator.output.keys, SellerKeys):
+            domains[name] = (most_ids("auction.seller", most), False)
         else:
-            inputs = [domains[upstream] for upstream in operator.inputs]
-            domains[name] = (max(count for count, _ in inputs), any(grouped for _, grouped in inputs))
+            domains[name] = (operator.output.keys.count, False)
     return domains
 
 

@@ -66,9 +66,10 @@ def _chart(given: Chart, drawn_as: Mapping[str, Style]) -> Figure:
     y_axis: Spec = {"title": {"text": f"{given.y_axis} [{given.unit}]"}}
     y_axis |= {"rangemode": "tozero"} if given.from_zero else {}
     across: Spec = {"title": {"text": x_axis}, "unifiedhovertitle": header(x_unit)}
-    if given.log:
+    if given.log or given.log_values:
         seen = given.values[np.isfinite(given.values)]
         y_axis = {"title": {"text": given.y_axis}, "type": "log", **log_ticks(seen, seen)}
+    if given.log:
         across |= {"type": "log", "tickvals": plain_list(given.x), "ticktext": [display.count(at) for at in given.x]}
     layout: Spec = {
         "xaxis": across,

@@ -144,7 +144,7 @@ class Chart:
     `marks` (n_names, n): the same by another way, drawn as marks beside the lines; `marked` says what they are.
     `caption` says what to see. `x_unit`: unit of x, where it is another one than that of the values; empty for a count.
     `digits`: decimals of the values. `from_zero`: whether the axis of the values begins at zero. `log`: whether both
-    axes are logarithmic; then values are times [s].
+    axes are logarithmic, `log_values`: that of the values; then values are times [s].
     """
 
     name: str
@@ -162,6 +162,7 @@ class Chart:
     digits: int = 2
     from_zero: bool = False
     log: bool = False
+    log_values: bool = False
 
 
 @dataclass(frozen=True)

@@ -77,10 +77,11 @@ def rescales(records: Sequence[RunRecords]) -> tuple[Rescale, ...]:
     for one in records:
         table = one.tables["rescales"]
         for row in zip(*(table[name].tolist() for name in table), strict=True):
-            operator, at_ns, before, after, migrations, completed_ns = row
+            operator, at_ns, before, after, migrations, completed_ns, paused_ns, resumed_ns = row
             took_s = None if completed_ns == NEVER else seconds(completed_ns - at_ns)
             name = one.operators[operator]
-            found.append(Rescale(one.replication, name, seconds(at_ns), before, after, migrations, took_s))
+            paused_s = None if NEVER in (paused_ns, resumed_ns) else seconds(resumed_ns - paused_ns)
+            found.append(Rescale(one.replication, name, seconds(at_ns), before, after, migrations, took_s, paused_s))
     return tuple(found)
 
 

@@ -172,6 +172,7 @@ def _of_moves(summary: RunSummary) -> Metrics:
         *(one.pause_s for one in groups),
         *(one.longest_step_s for one in steps),
         *(one.unpause_s if one.unpause_s is not None else _down_s(one) for one in flows),
+        *(one.pause_s for one in scales),
     ]
     seen = [pause for pause in pauses if pause is not None]
     replayed = [*(one.replayed for one in groups), *(one.replayed for one in flows if one.replayed is not None)]

@@ -197,7 +197,8 @@ class Rebalance:
 class Rescale:
     """A change of an operator's number of tasks, and how many key groups it moved.
 
-    `before` and `after` are numbers of tasks; `completion_s` is None where the last move did not end.
+    `before` and `after` are numbers of tasks; `completion_s` is None where the last move did not end. `pause_s` is the
+    time from the first task that stopped to be adjusted to the last that went on, None where key groups move alone.
     """
 
     replication: int
@@ -207,6 +208,7 @@ class Rescale:
     after: int
     moves: int
     completion_s: float | None
+    pause_s: float | None
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,6 @@ def _all_designs(directory: str, metric: list[str] | None, everything: bool, as_
     if as_json:
         terminal.print_json(document(result, names))
     else:
-        table = side_by_side(result, names, metric).brief
+        table = side_by_side(result, names).brief
         parts = terminal.in_parts(table, len(result.plan.scenario.sweep))
         terminal.show(*parts, *sentences(result), sweep_tables.sweep_line(result))

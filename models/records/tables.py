@@ -291,6 +291,8 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("after", "int64", "", "tasks from then on"),
         Column("moves", "int64", "", "key groups whose task changes"),
         _time("completed_ns", "the last of them had moved, or all had their states again, -1 if one never did"),
+        _time("paused_ns", "the first task stopped to be adjusted, -1 if none did"),
+        _time("resumed_ns", "the last of these went on, -1 if none did"),
     ),
     "statistics": (
         _time("at_ns", "end of the period"),

@@ -246,6 +246,9 @@ class Reconfigure(Timed):
     """When the time of the next step lies: when a step is over (`now`), or when it begins (`lag`), so that what comes
     during a step waits for the next one too, as behind a source that releases its tuples together with the commands. A
     step that moves a key group of the one before again has its time when that is over in any case."""
+    late_s: Seconds = Field(default=0.0, alias="late")
+    """Time by which a configuration update comes after its own time, at which the control frontier stops meanwhile: who
+    sends to the operator holds what is born from that time on until the update is there."""
     overlap: Literal["none", "pipelined"] = "none"
     """`pipelined`: key groups travel while others are written and read; `none`: all that go from one task to another in
     a step are written, sent and read as a whole."""

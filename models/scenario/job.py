@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -21,6 +22,7 @@ from models.schema_types import (
     Share,
 )
 
+Factor = Annotated[float, Field(ge=0, le=1e6, strict=True)]
 Kind = Literal["source", "map", "filter", "aggregate", "join", "sink"]
 Partitioning = Literal["key", "shuffle", "forward", "broadcast"]
 
@@ -151,9 +153,10 @@ class Operator(Description):
     after the other, as in Flink."""
     service: TimeDistribution | None = None
     """Time one tuple takes on a host of speed 1."""
-    selectivity: float = Field(default=1.0, ge=0, le=1e6, strict=True)
-    """Mean number of tuples that leave for each that comes in; with a window for each key in each window, of a join
-    for each pair of tuples with equal keys in one window."""
+    selectivity: Factor | ReadOnlyMap[Factor] = 1.0
+    """Mean number of tuples that leave for each that comes in: a number, or one for each input, by its name, as in
+    `{ auctions = 1.0, bids = 0.0 }`; with a window for each key in each window, of a join for each pair of tuples with
+    equal keys in one window."""
     output: Output | None = None
     """What a tuple that leaves looks like."""
     state: State | None = None
@@ -165,6 +168,10 @@ class Operator(Description):
     postpone: TimeDistribution | None = None
     """Makes outputs post-dated: each is born and leaves so long after the birth of the tuple that it is made of, and at
     once if that time is over when the tuple is applied. Until then it is a part of the state of its key group."""
+    scan_s: PositiveSeconds | None = Field(default=None, alias="scan")
+    """Time for which a task looks at one key group in each of its rounds: at all of the operator, whichever it has. A
+    task scans, serves what came before the end of the scan, and scans again. Without it a key group costs nothing as
+    long as it stays."""
     buffer: Count | None = None
     """Places of a task for tuples in its queue and those under way to it; without it there is no bound. Where none is
     free the senders wait, up to the source.
@@ -185,6 +192,11 @@ class Operator(Description):
         return "key" in self.inputs.values()
 
     @property
+    def round_s(self) -> float:
+        """Return the time that a task takes in each round to look at all key groups; 0 if that costs nothing."""
+        return 0.0 if self.scan_s is None else self.scan_s * self.groups
+
+    @property
     def movable(self) -> bool:
         """Return whether its key groups can move from host to host: of an aggregate or a join."""
         return self.keyed and self.kind in ("aggregate", "join")
@@ -195,6 +207,17 @@ class Operator(Description):
         own = (self.state, self.window, self.timer, self.postpone)
         kept = any(one is not None for one in own)
         return self.kind not in ("source", "sink") and (kept or self.kind in ("aggregate", "join"))
+
+    def selectivity_of(self, upstream: str) -> float:
+        """Return the mean number of tuples that leave for each that comes from an upstream operator."""
+        return self.selectivity[upstream] if isinstance(self.selectivity, Mapping) else self.selectivity
+
+    @property
+    def most_selective(self) -> float:
+        """Return the largest selectivity of an input."""
+        if isinstance(self.selectivity, Mapping):
+            return max(self.selectivity.values(), default=0.0)
+        return self.selectivity
 
     @property
     def groups(self) -> int:

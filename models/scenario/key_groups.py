@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.errors import InputError
-from models.scenario.workload import NexmarkKeys, UniformKeys, ZipfKeys
+from models.scenario.workload import NexmarkKeys, SellerKeys, UniformKeys, ZipfKeys
 
 KeyHash = Literal["crc32", "flink-number", "flink-string", "kafka-string"]
 
@@ -176,7 +176,9 @@ def _crc_table() -> np.ndarray:
 
 
 @functools.lru_cache(maxsize=64)
-def group_shares(keys: UniformKeys | ZipfKeys | NexmarkKeys, groups: int, key_hash: KeyHash = "crc32") -> np.ndarray:
+def group_shares(
+    keys: UniformKeys | ZipfKeys | NexmarkKeys | SellerKeys, groups: int, key_hash: KeyHash = "crc32"
+) -> np.ndarray:
     """Return how likely a tuple belongs to each key group, (groups,), sum 1, read-only.
 
     Key k of a Zipf distribution (k = 0 is the most frequent) has weight 1 / (k + 1)^exponent.
@@ -184,7 +186,7 @@ def group_shares(keys: UniformKeys | ZipfKeys | NexmarkKeys, groups: int, key_ha
     `keys`: the law of the keys; `groups`: number of key groups. Skew of keys and the hash both make shares uneven. Keys
     of NEXMark change over time: over a long run all key groups have equal shares.
     """
-    if isinstance(keys, NexmarkKeys):
+    if isinstance(keys, (NexmarkKeys, SellerKeys)):
         even = np.full(groups, 1 / groups)
         even.setflags(write=False)
         return even

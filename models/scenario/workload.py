@@ -159,7 +159,20 @@ class NexmarkKeys(Description):
 
 
 Keys = Annotated[UniformKeys | ZipfKeys | ProfileKeys | NexmarkKeys, Field(discriminator="distribution")]
-OutputKeys = Annotated[UniformKeys | ZipfKeys, Field(discriminator="distribution")]
+
+
+class SellerKeys(Description):
+    """Sellers by the rules of NEXMark: the key of a tuple that comes is an auction, that of one that leaves its seller.
+
+    With 3 of 4 that is the person who was hot when the auction was opened, else one of the last 1,000 by then.
+    """
+
+    distribution: Literal["nexmark"] = "nexmark"
+    field: Literal["auction.seller"] = "auction.seller"
+    """What the new key is."""
+
+
+OutputKeys = Annotated[UniformKeys | ZipfKeys | SellerKeys, Field(discriminator="distribution")]
 
 
 class SourceWorkload(Description):

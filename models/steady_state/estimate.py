@@ -119,7 +119,13 @@ def queues_only(scenario: Scenario) -> bool:
     """
     operators = scenario.operators.values()
     plain = all(
-        one.window is None and one.timer is None and one.postpone is None and one.buffer is None and one.kind != "join"
+        one.window is None
+        and one.timer is None
+        and one.postpone is None
+        and one.buffer is None
+        and one.kind != "join"
+        and one.scan_s is None
+        and not isinstance(one.selectivity, Mapping)
         for one in operators
     )
     if threads_of(scenario):
@@ -209,6 +215,7 @@ SECONDS_PER_STEP: dict[Detail, float] = {"tuples": 3.3e-7, "histograms": 3e-7}  
 SECONDS_PER_SCANNED: dict[Detail, float] = {"tuples": 8e-8, "histograms": 2.5e-8}  # step, in the scan
 SECONDS_PER_RUN = 0.02
 SECONDS_PER_EVENT = 5e-6
+SECONDS_PER_SCAN = 30e-6
 SECONDS_PER_HEARTBEAT = 2e-6  # that is drawn
 SECONDS_PER_WATERMARK = 2e-7  # over a channel
 SECONDS_PER_PLANNED = 1e-4  # checkpoint, each time the allocation is compared with a fresh one
@@ -315,6 +322,7 @@ def estimate(
         + _heartbeats(scenario) * SECONDS_PER_HEARTBEAT
         + watermarks(scenario) * scenario.replications * watermark_s
         + _planned(scenario) * SECONDS_PER_PLANNED
+        + _scans(scenario) * SECONDS_PER_SCAN
         + rounds_s(scenario, rates, engine) * scenario.replications,
         detail,
         tuple(whole_time_faults(scenario, inputs)),
@@ -454,6 +462,13 @@ def _planned(scenario: Scenario) -> float:
     """Return how many checkpoints all comparisons of all replications plan anew."""
     groups = sum(operator.groups for operator in scenario.operators.values() if operator.keyed)
     return _comparisons(scenario) * scenario.replications * groups
+
+
+def _scans(scenario: Scenario) -> float:
+    """Return how often all tasks of all replications look at all key groups of their operators."""
+    over = scenario.duration_s * scenario.replications
+    rounds = [(one.parallelism, one.round_s) for one in scenario.operators.values() if one.round_s]
+    return sum(tasks * over / round_s for tasks, round_s in rounds)
 
 
 def _heartbeats(scenario: Scenario) -> float:

@@ -1,13 +1,14 @@
 """Rates along the dataflow: into and out of each operator, mean over the run and peak.
 
-The output rate is the input rate times the selectivity; with a window the rate of keys in windows that end, of a join
-the rate of pairs; plus the outputs of the timer. Every reader gets all of it, and broadcast makes one copy for each
-task. Source: the traffic equations of a feed-forward network (Kleinrock, Queueing Systems I, 1975, section 4.8), which
-hold for means of any arrival process.
+The output rate is the input rate times the selectivity, which each input may have of its own; with a window the rate
+of keys in windows that end, of a join the rate of pairs; plus the outputs of the timer. Every reader gets all of it,
+and broadcast makes one copy for each task. Source: the traffic equations of a feed-forward network (Kleinrock,
+Queueing Systems I, 1975, section 4.8), which hold for means of any arrival process.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,12 +66,18 @@ def flows(scenario: ScenarioDescription, inputs: RunInputs | None = None) -> dic
         for upstream in operator.inputs:
             comes.append(found[upstream].rate_out.times(copies(scenario, upstream, name, inputs)))
             rate = rate.plus(comes[-1])
-        out = 0.0 if operator.kind == "sink" else operator.selectivity
-        leaves = rate.times(out)
-        if operator.kind == "join" and operator.window is not None:
-            leaves = pairs(scenario, name, comes).times(out)
+        leaves = Rate(0.0, 0.0)
+        if operator.kind == "sink":
+            pass
+        elif operator.kind == "join" and operator.window is not None:
+            leaves = pairs(scenario, name, comes).times(operator.most_selective)
         elif operator.window is not None:
-            leaves = results(scenario, name, rate).times(out)
+            leaves = results(scenario, name, rate).times(operator.most_selective)
+        elif isinstance(operator.selectivity, Mapping):
+            for upstream, comes_in in zip(operator.inputs, comes, strict=True):
+                leaves = leaves.plus(comes_in.times(operator.selectivity[upstream]))
+        else:
+            leaves = rate.times(operator.selectivity)
         if operator.timer is not None:
             ticks = operator.parallelism / operator.timer.every_s
             leaves = leaves.plus(Rate(ticks, ticks))

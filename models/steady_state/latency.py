@@ -145,6 +145,10 @@ class MeanTimes:
                 for_core_s = self._for_core_s(station, at_hosts[station.host])
                 # Two waits that overlap: for a thread of the task and for a core. The longer one is a lower bound.
                 wait_s = None if wait_s is None or for_core_s is None else max(wait_s, for_core_s)
+            scan_s = self.scenario.operators[name].round_s
+            if wait_s is not None and scan_s:  # M/G/1 with gated service, which leaves for a scan (Takagi 1991)
+                busy = station.rate_per_s * station.service_s
+                wait_s += scan_s * (1 + busy) / (2 * (1 - busy))
             before = found[name]
             found[name] = None if wait_s is None or before is None else before + station.share * wait_s
         return found

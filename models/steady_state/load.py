@@ -8,7 +8,7 @@ service / servers (Denning and Buzen, The Operational Analysis of Queueing Netwo
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,12 +18,12 @@ from models.scenario.description import ScenarioDescription
 from models.scenario.inputs import RunInputs
 from models.scenario.job import FixedState, Operator, PerKeyState, PerTupleState, WindowState
 from models.scenario.key_groups import group_shares
-from models.scenario.workload import NexmarkKeys, ProfileKeys, SeriesRate, UniformKeys, ZipfKeys
+from models.scenario.workload import NexmarkKeys, ProfileKeys, SellerKeys, SeriesRate, UniformKeys, ZipfKeys
 from models.steady_state.flow import Flow, copies, flows
 from models.topology import layout
 from models.topology.chains import threads_of
 
-KeyLaw = UniformKeys | ZipfKeys | NexmarkKeys | str  # a source's name: the key groups of its profile
+KeyLaw = UniformKeys | ZipfKeys | NexmarkKeys | SellerKeys | str  # a source's name: the key groups of its profile
 Mixture = tuple[tuple[float, KeyLaw], ...]  # laws with weights
 
 
@@ -125,6 +125,7 @@ def task_shares(
     """
     mixtures = _key_mixtures(scenario, rates, inputs)
     found: dict[str, np.ndarray] = {}
+    leaves: dict[str, np.ndarray] = {}  # share of the outputs of each task
     # In topological order: by forward a task inherits the share of its upstream task.
     for name in layout.topological(scenario):
         operator = scenario.operators[name]
@@ -137,13 +138,22 @@ def task_shares(
                 tasks = layout_of_groups(operator)
                 share = np.bincount(tasks, weights=by_group, minlength=operator.parallelism)
             elif partitioning == "forward":
-                share = found[upstream]
+                share = leaves[upstream]
             else:
                 share = even
             weighted.append((rate, share))
-        total = sum(rate for rate, _ in weighted)
-        found[name] = sum((rate / total * share for rate, share in weighted), np.zeros_like(even)) if total else even
+        found[name] = leaves[name] = _weighted(weighted, even)
+        if isinstance(operator.selectivity, Mapping):
+            made = [operator.selectivity_of(upstream) for upstream in operator.inputs]
+            left = [(rate * factor, share) for (rate, share), factor in zip(weighted, made, strict=True)]
+            leaves[name] = _weighted(left, found[name])
     return found
+
+
+def _weighted(shares: Sequence[tuple[float, np.ndarray]], otherwise: np.ndarray) -> np.ndarray:
+    """Return the mean of shares (parallelism,) with these weights; `otherwise` where all weights are 0."""
+    total = sum(rate for rate, _ in shares)
+    return sum((rate / total * share for rate, share in shares), np.zeros_like(otherwise)) if total else otherwise
 
 
 def layout_of_groups(operator: Operator) -> np.ndarray:
@@ -167,6 +177,8 @@ def _key_mixtures(
             weights: dict[KeyLaw, float] = defaultdict(float)
             for upstream in operator.inputs:
                 rate = rates[upstream].rate_out.mean_per_s * copies(scenario, upstream, name, inputs)
+                if isinstance(operator.selectivity, Mapping):
+                    rate *= operator.selectivity[upstream]
                 for weight, law in mixtures[upstream]:
                     weights[law] += weight * rate
             total = sum(weights.values()) or 1.0
@@ -354,16 +366,26 @@ def _origins(
 ) -> dict[str, dict[str, float]]:
     """Return operator -> source -> share of its tuples whose roots are of that source."""
     found: dict[str, dict[str, float]] = {}
+    leaves: dict[str, dict[str, float]] = {}  # the same of what it sends
     for name in layout.topological(scenario):
+        operator = scenario.operators[name]
         weights: dict[str, float] = defaultdict(float)
-        for upstream in scenario.operators[name].inputs:
+        sent: dict[str, float] = defaultdict(float)
+        for upstream in operator.inputs:
             rate = operators[upstream].flow.rate_out.mean_per_s * copies(scenario, upstream, name, inputs)
-            for source, share in found[upstream].items():
+            for source, share in leaves[upstream].items():
                 weights[source] += rate * share
-        total = sum(weights.values())
-        own = {source: weight / total for source, weight in weights.items()} if total else {}
-        found[name] = {name: 1.0} if scenario.operators[name].kind == "source" else own
+                sent[source] += rate * share * operator.selectivity_of(upstream)
+        found[name] = {name: 1.0} if operator.kind == "source" else _normed(weights)
+        by_input = isinstance(operator.selectivity, Mapping)
+        leaves[name] = _normed(sent) if by_input else found[name]
     return found
+
+
+def _normed(weights: Mapping[str, float]) -> dict[str, float]:
+    """Return the shares in the sum of weights; none where that is 0."""
+    total = sum(weights.values())
+    return {name: weight / total for name, weight in weights.items()} if total else {}
 
 
 def shares_by_host(name: str, shares: np.ndarray, placed: Mapping[str, str]) -> dict[str, float]:

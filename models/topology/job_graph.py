@@ -15,7 +15,8 @@ import networkx as nx
 from models.errors import InputError
 from models.scenario.description import ScenarioDescription
 from models.scenario.inputs import RunInputs
-from models.steady_state.flow import copies
+from models.scenario.job import Operator
+from models.steady_state.flow import Flow, copies
 from models.steady_state.latency import MeanTimes
 from models.steady_state.load import expected_load
 from models.topology import layout
@@ -58,7 +59,7 @@ def operator_graph(scenario: ScenarioDescription, inputs: RunInputs | None = Non
             "parallelism": operator.parallelism,
             "threads": operator.threads,
             "key_groups": operator.groups if operator.keyed else None,
-            "selectivity": operator.selectivity if sends else None,
+            "selectivity": _selectivity(operator, own.flow) if sends else None,
             "generation": generation[name],
             "service_s": services[name],
             "wait_s": waits[name],
@@ -84,6 +85,8 @@ def operator_graph(scenario: ScenarioDescription, inputs: RunInputs | None = Non
                 "bytes_per_s": rate_per_s * sizes[upstream],
                 "link_s": links[upstream, name],
             }
+            if isinstance(operator.selectivity, Mapping):
+                stream["selectivity"] = operator.selectivity[upstream]
             graph.add_edge(upstream, name, **_known(stream))
     return graph
 
@@ -163,6 +166,14 @@ def _share(taken: float | str, inputs: RunInputs | None) -> float | None:
     if isinstance(taken, str):
         return inputs.shares.get(taken) if inputs else None
     return taken
+
+
+def _selectivity(operator: Operator, flow: Flow) -> float:
+    """Return the selectivity; where each input has its own, that of all of them by their rates."""
+    if not isinstance(operator.selectivity, Mapping):
+        return operator.selectivity
+    rate_in = flow.rate_in.mean_per_s
+    return flow.rate_out.mean_per_s / rate_in if rate_in else operator.most_selective
 
 
 def _generations(scenario: ScenarioDescription) -> dict[str, int]:

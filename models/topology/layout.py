@@ -14,10 +14,12 @@ from math import inf
 
 import networkx as nx
 
+from models.scenario import nexmark
 from models.scenario.cluster import HostGroup
 from models.scenario.description import ScenarioDescription
 from models.scenario.fault_tolerance import ActiveReplica
 from models.scenario.job import Operator
+from models.scenario.workload import SellerKeys
 
 
 def task_name(operator: str, index: int) -> str:
@@ -259,7 +261,15 @@ def keys_seen(scenario: ScenarioDescription, name: str, within_s: float | None =
             workload = scenario.workload[upstream]
             keys = workload.most_keys(scenario.duration_s) if within_s is None else workload.keys_within(within_s)
             largest = max(largest, operators[name].groups if keys is None else keys)
-        elif output is not None and output.keys is not None:
+        elif output is None or output.keys is None:
+            continue
+        elif isinstance(output.keys, SellerKeys):
+            auctions = keys_seen(scenario, upstream, within_s)
+            sellers = nexmark.most_ids("auction.seller", auctions)
+            if within_s is not None:
+                sellers = min(sellers, nexmark.ids_within("auction.seller", auctions, 1))
+            largest = max(largest, sellers)
+        else:
             largest = max(largest, output.keys.count)
     return float(largest)
 

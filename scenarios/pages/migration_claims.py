@@ -1,4 +1,7 @@
-"""Charts and a table of the study of Megaphone, for the page of claims: latencies by bins, keys and query."""
+"""Charts and a table of the study of Megaphone, for the page of claims.
+
+Longest latencies by bins, keys and query; latency over time for each query; memory over time; the overhead of bins.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +14,30 @@ from models import display
 from models.table import Column, Table
 from scenarios.studies.reproduce.bin_moves import BinMove, Strategy
 from scenarios.studies.reproduce.live_migration import (
+    LOADED_KEYS,
     MORE_KEYS,
+    NATIVE,
     NUMBERS_OF_BINS,
     QUERIES,
     STEPPED,
+    STILL,
+    TABLE,
     Made,
     counted,
     query,
 )
 
+_SHOWN: tuple[Strategy, ...] = ("all-at-once", "optimised")
+_STATE = {"q1": "no state", "q3": "a join that grows", "q4": "open auctions and their bids", "q5": "bids of 60 panes"}
+_STATE |= {"q7": "one value per window and bin", "q8": "a join in windows of 12 h"}
 
-def migration_charts(found: Made) -> tuple[Chart, Chart]:
-    """Return the longest latency by the number of bins, and by that of keys, with the closed forms as marks."""
+
+def migration_charts(found: Made) -> tuple[Chart, ...]:
+    """Return all charts: by the number of bins, and by that of keys, with closed forms as marks; then over time."""
+    return (*_by_size(found), _overhead(found), _memory(found), *(_over_time(found, name) for name in QUERIES))
+
+
+def _by_size(found: Made) -> tuple[Chart, Chart]:
     bins = NUMBERS_OF_BINS["optimised"]
     return (
         _chart(
@@ -43,6 +58,78 @@ def migration_charts(found: Made) -> tuple[Chart, Chart]:
             {name: lambda keys, name=name: counted(name, keys * 1e6) for name in ("all-at-once", *STEPPED)},  # type: ignore[misc]
             "4,096 bins: a step takes as long as its states, and all at once is one step.",
         ),
+    )
+
+
+def _overhead(found: Made) -> Chart:
+    """Return the latency without a migration by the number of bins."""
+    runs = [one for one in STILL if one.scanned]
+    native = display.duration(found.still[NATIVE][0])
+    return Chart(
+        "overhead",
+        "Latency while nothing moves, by the number of bins",
+        "bins",
+        "latency of the frontier",
+        "s",
+        np.array([one.bins for one in runs], np.float64),
+        ("90 % are below",),
+        np.array([[found.still[one][0] for one in runs]]),
+        f"A worker looks at all bins in each round; without bins 90 % are below {native}. Rings are the paper's, the "
+        "middle one of three experiments. The time of a bin was fitted to them.",
+        np.array([[float(np.median(TABLE[one.bins][0])) if one.bins in TABLE else np.nan for one in runs]]),
+        "the paper",
+        x_unit="",
+        digits=4,
+        log=True,
+    )
+
+
+def _memory(found: Made) -> Chart:
+    """Return what the machine that holds most holds, over time, of the largest state."""
+    moves = [counted(one, LOADED_KEYS) for one in _SHOWN]
+    return _of_slots(
+        moves,
+        np.array([found.of(move).held_bytes or [np.nan] * (move.slots_s.size - 1) for move in moves]) / 2**30,
+        "memory",
+        f"Memory of the machine that holds most, {display.count(LOADED_KEYS / 1e6)} million keys",
+        ("held by its tasks", "GiB"),
+        "All at once a machine holds copies of all that it sends and receives; in steps, of the bins of one step.",
+    )
+
+
+def _over_time(found: Made, name: str) -> Chart:
+    """Return the latency over time of a query."""
+    moves = [query(name, one) for one in _SHOWN]
+    values = [found.of(move).latency_s or [None] * (move.slots_s.size - 1) for move in moves]
+    return _of_slots(
+        moves,
+        np.array(values, np.float64),
+        f"time-{name}",
+        f"Query {name[1:]}: longest latency of what comes at a time ({_STATE[name]})",
+        ("latency", "s"),
+        f"A quarter of 4,096 bins of {display.size(moves[0].bin_bytes)} moves from 0 s on.",
+    )
+
+
+def _of_slots(
+    moves: Sequence[BinMove], values: np.ndarray, name: str, title: str, axis: tuple[str, str], caption: str
+) -> Chart:
+    edges_s = moves[0].slots_s
+    times = axis[1] == "s"
+    middle_s = (edges_s[1:] + edges_s[:-1]) / 2
+    return Chart(
+        name,
+        title,
+        "since the begin of the migration",
+        *axis,
+        middle_s,
+        _SHOWN,
+        values,
+        caption,
+        x_unit="s",
+        digits=4,
+        from_zero=not times,
+        log_values=times,
     )
 
 

@@ -85,6 +85,10 @@ class _Flow:
     total: FloatArray
     key_weights: FloatArray | None
 
+    def times(self, factor: float) -> _Flow:
+        """Return so many times as many tuples."""
+        return _Flow(None if self.by_group is None else factor * self.by_group, factor * self.total, self.key_weights)
+
 
 def group_loads(scenario: Scenario, profiles: Mapping[str, Profile], *, training_share: float = 15 / 48) -> GroupLoads:
     """Return the loads of all key groups of a scenario that has a profile.
@@ -140,14 +144,18 @@ def _inputs_by_group(
             rng = np.random.default_rng([scenario.seed, list(scenario.operators).index(name)])
             found[name] = _sum([_to_groups(flow, operator, rng) for flow in flows])
         keys = operator.output.keys if operator.output else None
-        total = operator.selectivity * _sum([flow.total for flow in flows])
+        factor = operator.selectivity
+        if isinstance(factor, Mapping):
+            flows = [flow.times(factor[one]) for one, flow in zip(operator.inputs, flows, strict=True)]
+            factor = 1.0
+        total = factor * _sum([flow.total for flow in flows])
         grouped = [flow.by_group for flow in flows if flow.by_group is not None]
         # New keys mix the groups: only the total goes on, and downstream groups follow from the law of the keys.
         if keys is not None or not grouped:
             weights = flows[0].key_weights if keys is None else _weights(keys)
             out[name] = _Flow(None, total, weights)
         else:
-            out[name] = _Flow(operator.selectivity * _sum(grouped), total, None)
+            out[name] = _Flow(factor * _sum(grouped), total, None)
     return found
 
 

@@ -29,7 +29,6 @@ _OF_MOVES = {
     "memory.peak_bytes": "peak memory",
 }
 """What people ask of a move, and the heads of its columns."""
-_WIDE = "memory.peak_bytes"  # for pages, unless it is asked for: a terminal has 80 characters
 
 
 def metrics_side_by_side(result: SweepResult, requested: Sequence[str] | None) -> list[str]:
@@ -45,27 +44,25 @@ def metrics_of_moves(result: SweepResult) -> list[str]:
     return [name for name in _OF_MOVES if name in known]
 
 
-def side_by_side(result: SweepResult, metrics: Sequence[str], requested: Sequence[str] | None = None) -> Table:
-    """Return a row for each design: its settings, and the mean of each metric over its replications.
-
-    `requested`: metrics that were asked for by name, none of which a terminal leaves out.
-    """
+def side_by_side(result: SweepResult, metrics: Sequence[str]) -> Table:
+    """Return a row for each design: its settings, the mean of each metric, and the guarantee where these differ."""
     sweep = result.plan.scenario.sweep
     settings = [Column(name, number=False, whole=True) for name in short_names(list(sweep))]
-    values = [
-        Column(_OF_MOVES.get(name, name), partial(_text, name), wide=name == _WIDE and not requested)
-        for name in metrics
-    ]
+    values = [Column(_OF_MOVES.get(name, name), partial(_text, name)) for name in metrics]
+    held = guarantees(result)
+    last = [Column("if a host fails", number=False, whole=True)] if len({*held.values()}) > 1 else []
     rows = []
     for number, point in enumerate(result.plan.points):
         own = result.replications(number)
         names = [short_values(sweep[key])[sweep[key].index(value)] for key, value in point.settings.items()]
-        rows.append((*names, *(mean_over(own, name).mean for name in metrics)))
-    rows += [(name, *[""] * (len(sweep) - 1), *[None] * len(metrics)) for name in _left_out(result)]
+        said = [held.get(number, "")] * len(last)
+        rows.append((*names, *(mean_over(own, name).mean for name in metrics), *said))
+    empty = [*[None] * len(metrics), *[""] * len(last)]
+    rows += [(name, *[""] * (len(sweep) - 1), *empty) for name in _left_out(result)]
     runs = sorted({len(result.replications(number)) for number in range(len(result.plan.points))})
     many = str(runs[0]) if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
     title = "Designs, of one run each" if runs == [1] else f"Designs, means of {many} runs"
-    return Table(title, (*settings, *values), tuple(rows), "side-by-side")
+    return Table(title, (*settings, *values, *last), tuple(rows), "side-by-side")
 
 
 def _text(metric: str, value: float | None) -> str:
@@ -101,34 +98,28 @@ def _fault(scenario: Scenario, design: str) -> str:
     return str(faults[0]) if faults else ""
 
 
-def guarantees(result: SweepResult) -> dict[str, list[str]]:
-    """Return guarantee -> the designs that give it if a host fails; `none` where nothing is kept for that."""
-    found: dict[str, list[str]] = {}
-    for point in result.plan.points:
+def guarantees(result: SweepResult) -> dict[int, str]:
+    """Return number of a design -> what it guarantees if a host fails; `none` where nothing is kept for that."""
+    found: dict[int, str] = {}
+    for number, point in enumerate(result.plan.points):
         try:
             tolerance = point.of(result.plan.scenario).fault_tolerance
         except InputError:
             continue
-        held = "none" if tolerance.method == "none" else tolerance.guarantee
-        found.setdefault(held, []).append(", ".join(map(str, point.settings.values())))
+        found[number] = "none" if tolerance.method == "none" else tolerance.guarantee
     return found
 
 
 def sentences(result: SweepResult) -> list[str]:
-    """Return what no column says: why designs have no row, and what holds if a host fails."""
+    """Return what no column says: why designs have no row."""
     there, planned = len(result.rows), result.plan.runs
     said = [f"Not finished: {there:,} of {planned:,} runs are there."] if there < planned else []
-    said += [f"{design}: {why}" for design, why in reasons(result).items()]
-    held = guarantees(result)
-    if len(held) > 1:
-        said += [f"Guarantee if a host fails, {guarantee}: {', '.join(names)}." for guarantee, names in held.items()]
-    return said
+    return said + [f"{design}: {why}" for design, why in reasons(result).items()]
 
 
 def document(result: SweepResult, metrics: Sequence[str]) -> dict[str, Any]:
     """Return the same for JSON."""
-    held = {name: guarantee for guarantee, names in guarantees(result).items() for name in names}
-    why = reasons(result)
+    held, why = guarantees(result), reasons(result)
     designs = []
     for number, point in enumerate(result.plan.points):
         own, name = result.replications(number), ", ".join(map(str, point.settings.values()))
@@ -137,7 +128,7 @@ def document(result: SweepResult, metrics: Sequence[str]) -> dict[str, Any]:
             {
                 "settings": dict(point.settings),
                 "runs": len(own),
-                "guarantee": held.get(name),
+                "guarantee": held.get(number),
                 "reason": why.get(name),
                 "metrics": {metric: {"mean": one.mean, "ci95": one.ci95} for metric, one in means.items()},
             }

@@ -28,6 +28,7 @@ from sim.control.recoveries import Recoveries
 from sim.control.recovery import Recovery
 from sim.control.replicas import Replicas
 from sim.control.run_state import RunState
+from sim.control.scans import Scans
 from sim.control.slots import Slots
 from sim.control.source_reading import SourceReading
 from sim.control.statistics import Statistics
@@ -90,6 +91,7 @@ class Control:
     paces: Paces
     job_scaling: JobScaling | None
     readers: ReadCommitted
+    scans: Scans
     source_reading: SourceReading | None
 
     def __init__(self, plan: RunPlan, plane: PlaneFactory, clock: Clock | None = None) -> None:
@@ -107,7 +109,7 @@ class Control:
         """Make the managers, in a run whose plane can do what they ask."""
         # Each manager is given those below it, and none knows one above it.
         self.outages, self.catch_ups, self.statistics = Outages(state), CatchUps(state), Statistics(state)
-        self.memory = Memory(state)
+        self.memory, self.scans = Memory(state), Scans(state)
         self.instances = Instances(state, self.outages)
         self.replicas = Replicas(state, self.instances, self.checkpoint_hosts)
         self.coordinator = RunCoordinator(state)
@@ -198,6 +200,7 @@ class Control:
             self.paces.start()
             self.reconfigurations.start()
             self.readers.start()
+            self.scans.start()
             self.memory.sample()
             if self.source_reading is not None:
                 self.source_reading.start()
@@ -263,7 +266,7 @@ class Control:
             self.source_reading.idle(task)
 
     def message(self, token: int, task: int) -> None:
-        if not self.barriers.comes(token, task):
+        if not (self.barriers.comes(token, task) or self.scans.comes(token, task)):
             self.coordinator.runtime.heard(token)
 
     def aligned(self, token: int, task: int) -> None:

@@ -308,7 +308,7 @@ class Cluster:
         found: list[list[int]] = [[] for _ in self.host_tasks]
         for plan in plans:
             goals = {host for edge in plan.edges for host in hosts_of[edge.down.index]}
-            emits = plan.is_source or plan.description.selectivity > 0
+            emits = plan.is_source or plan.description.most_selective > 0
             for host in hosts_of[plan.index] if emits else ():
                 if goals - {host}:
                     found[host].append(plan.index)

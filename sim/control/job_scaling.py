@@ -272,7 +272,7 @@ class JobScaling:
             described = self.state.plan.operators[one.operator].description
             groups = range(described.groups)
             moves = sum(described.task_of(k, one.before) != described.task_of(k, one.after) for k in groups)
-            yield (one.operator, one.asked_ns, one.before, one.after, moves, self._completed_ns(one))
+            yield (one.operator, one.asked_ns, one.before, one.after, moves, self._completed_ns(one), NEVER, NEVER)
 
     def _completed_ns(self, change: _Change) -> int:
         """Return when all tasks had their states after the first start with the new number [ns]; NEVER if not."""

@@ -51,6 +51,13 @@ class Adjustments(PlanKind[AdjustmentRequest]):
         """Return when the operator had the tasks that were asked for [ns]; NEVER if it never had."""
         return self._over_ns.get(request, NEVER)
 
+    def pause_ns(self, request: AdjustmentRequest) -> tuple[int, int]:
+        """Return when the first task stopped for a request, and when the last one went on; NEVER where none did."""
+        asked = [run for run in self.runs if run.asked is request]
+        paused = [run.paused_ns for run in asked if run.paused_ns is not None]
+        resumed = [run.resumed_ns for run in asked if run.resumed_ns is not None]
+        return min(paused, default=NEVER), max(resumed, default=NEVER)
+
     def tasks_of(self, operator: int) -> int:
         """Return how many tasks own key groups of the operator."""
         return len({self.cluster.partition_task[owner] for owner in self._owners(operator)})

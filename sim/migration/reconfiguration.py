@@ -48,7 +48,8 @@ class Reconfiguration(Plan):
 
     `members` are all tasks of the operator, `senders` those that send to it. No step begins before its time in
     `not_before_ns` (steps,). With `drain` the queues of the members have been empty before the next step begins. The
-    time of the next step lies when it may begin (`now`), or when the one before began (`lag`).
+    time of the next step lies when it may begin (`now`), or when the one before began (`lag`). Updates of the
+    configuration come `late_ns` after their time.
     """
 
     operator: int
@@ -62,6 +63,7 @@ class Reconfiguration(Plan):
     gap_ns: int = 0
     drain: bool = False
     next: Literal["now", "lag"] = "now"
+    late_ns: int = 0
     restart_ns: int = 0
     """Time for which the tasks are down, where the whole job stops."""
     stops: tuple[int, ...] = ()
@@ -177,6 +179,10 @@ class ReconfigurationContext(Context):
             runtime.deliver(Message(run.number, then, self.me, self.me, step))
 
         runtime.when_passed(run.plan.operator, run.times[step].from_ns, told)
+
+    def when_heard(self, kind: str, note: object) -> None:
+        """Send itself a message when all have what it has sent to them until now."""
+        self.timer(self._state.plan.latency_ns + 1, kind, note)
 
     def broadcast(self, tasks: Iterable[int], kind: str, note: object) -> None:
         """Send a message to each of these tasks that takes the latency alone, as all that is said of frontiers."""
@@ -336,6 +342,7 @@ class Reconfigurations(PlanKind[ReconfigurationRequest]):
             gap_ns=0 if event.gap_s == "drain" else to_ns(event.gap_s),
             drain=event.gap_s == "drain",
             next=event.next,
+            late_ns=to_ns(event.late_s),
             restart_ns=to_ns(event.restart_s),
             stops=self._stops(event),
         )

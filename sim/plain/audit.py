@@ -48,12 +48,12 @@ def accounts(plane: PlaneState) -> dict[int, Account]:
     found = {plan.index: Account() for plan in plane.plan.operators if not plan.is_source and plan.reckoned}
     unfinished, since_checkpoint = _unfinished(plane), _since_checkpoint(plane)
     for begin in _begun(plane):
-        sent = _receivers(plane, *begin)
+        sent, sender = _receivers(plane, *begin), begin[0].operator.index
         comes_again = begin[:2] in unfinished or any(one[:2] in since_checkpoint for one in sent)
         done = isinstance(plane.acker, Acker) and begin[0].operator.is_source and not comes_again
-        todo = [(*one, comes_again) for one in sent]
+        todo = [(*one, sender, comes_again) for one in sent]
         while todo:
-            partition, tuple_id, key, again = todo.pop()
+            partition, tuple_id, key, sender, again = todo.pop()
             if not partition.operator.reckoned:
                 continue
             there = tuple_id in final[partition]
@@ -69,19 +69,20 @@ def accounts(plane: PlaneState) -> dict[int, Account]:
                 # A lost tuple is walked on from all the same: the outputs that it would have had are lost, too.
                 if not there:
                     account.lost.add((partition.index, tuple_id))
-            for child, child_key in _made(partition.operator, tuple_id, key):
+            for child, child_key in _made(partition.operator, tuple_id, key, sender):
                 if child in partition.post_dated:
                     continue  # its time has not come, or it waits for its partition
-                todo += [(*one, again) for one in _receivers(plane, partition, child, child_key)]
+                received = _receivers(plane, partition, child, child_key)
+                todo += [(*one, partition.operator.index, again) for one in received]
     for partition, ids in applied.items():
         if partition.operator.index in found:
             found[partition.operator.index].duplicated += len(ids) - len(final[partition])
     return found
 
 
-def _made(operator: OperatorPlan, tuple_id: int, key: int) -> list[tuple[int, int]]:
-    """Return (id, key) of the outputs that follow directly from a tuple."""
-    return operator.outputs(tuple_id, key) if operator.edges and operator.windows is None else []
+def _made(operator: OperatorPlan, tuple_id: int, key: int, upstream: int) -> list[tuple[int, int]]:
+    """Return (id, key) of the outputs that follow directly from a tuple of the upstream operator."""
+    return operator.outputs(tuple_id, key, upstream) if operator.edges and operator.windows is None else []
 
 
 def _begun(plane: PlaneState) -> Iterator[tuple[Partition, int, int]]:

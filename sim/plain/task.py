@@ -483,7 +483,7 @@ class Task:
         elif self.operator.windows is not None:
             self.plane.watermarks.enter(partition, row)
         elif self.operator.edges:
-            for child, key in self.operator.outputs(row.id, row.key):
+            for child, key in self.operator.outputs(row.id, row.key, visit.origin.operator.index):
                 if self.operator.postpone_ns is None:
                     self.plane.emit(partition, child, row.created_ns, key, tree=row.tree)
                 else:

@@ -210,7 +210,15 @@ class Rescaling:
     def rows(self) -> list[tuple[int, ...]]:
         """Return one row of the table `rescales` for each change."""
         return [
-            (one.operator, one.at_ns, one.before, one.after, len(one.groups), self._completed_ns(one))
+            (
+                one.operator,
+                one.at_ns,
+                one.before,
+                one.after,
+                len(one.groups),
+                self._completed_ns(one),
+                *((NEVER, NEVER) if one.request is None else self.adjustments.pause_ns(one.request)),
+            )
             for one in self._changes
         ]
 

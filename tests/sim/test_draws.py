@@ -145,7 +145,7 @@ def test_outputs_per_input_have_the_mean_of_the_selectivity(selectivity: float) 
 @pytest.mark.parametrize("keys", [UniformKeys(count=7), ZipfKeys(count=20, exponent=1.1)], ids=["uniform", "zipf"])
 def test_keys_are_as_likely_as_their_weights(keys: UniformKeys | ZipfKeys) -> None:
     sample = key_sampler(keys, 1, 0, "split")
-    counts = np.bincount([sample(i) for i in ids()], minlength=keys.count)
+    counts = np.bincount([sample(i, 0) for i in ids()], minlength=keys.count)
     shares = np.diff(cumulative_weights(keys), prepend=0)
     assert stats.chisquare(counts, shares * N).pvalue > LEVEL
 

@@ -17,7 +17,8 @@ from scenarios.files.scenario import read_scenario, resolve
 from scenarios.runs.run import run
 from sim.arrival_stream import ArrivalStream
 from sim.arrivals import draw_arrivals
-from sim.nexmark_keys import nexmark_keys
+from sim.kernel.tools import draws as draws_of
+from sim.nexmark_keys import nexmark_keys, seller_of
 
 FIELDS: list[Field] = ["person.id", "auction.id", "auction.seller", "bid.auction", "bid.bidder"]
 KIND = {"person.id": "person", "bid.auction": "bid", "bid.bidder": "bid"}  # else auction
@@ -61,6 +62,17 @@ def test_keys_are_those_of_a_generator_that_counts(field: Field, in_flight: int)
     draws[:4] = 0.0, 0.5, 0.75, np.nextafter(1.0, 0.0)
     keys = nexmark_keys(NexmarkKeys(field=field, in_flight=in_flight), np.arange(draws.size), draws)
     assert keys.tolist() == by_event(field, draws.tolist(), in_flight)
+
+
+def test_the_seller_of_an_auction_is_that_of_its_event() -> None:
+    draws = np.random.default_rng(7).random(20_000)
+    draws[:4] = 0.0, 0.75, np.nextafter(0.75, 0.0), np.nextafter(1.0, 0.0)
+    auctions = np.concatenate([np.arange(10_000), np.arange(10_000) * 997])
+    expected = nexmark_keys(NexmarkKeys(field="auction.seller"), auctions, draws).tolist()
+    found = [seller_of(auction, u) for auction, u in zip(auctions.tolist(), draws.tolist(), strict=True)]
+    assert found == expected
+    compiled = [draws_of.seller_of(auction, u) for auction, u in zip(auctions.tolist(), draws.tolist(), strict=True)]
+    assert compiled == expected
 
 
 @pytest.mark.parametrize("field", FIELDS)
@@ -147,7 +159,12 @@ def test_both_planes_give_equal_rows() -> None:
 
 @pytest.mark.parametrize(
     ("query", "read", "outputs"),
-    [("nexmark-q1", "bids", 1.0), ("nexmark-q2", "bids", 1 / 123), ("nexmark-q3", "auctions", 0.1)],
+    [
+        ("nexmark-q1", "bids", 1.0),
+        ("nexmark-q2", "bids", 1 / 123),
+        ("nexmark-q3", "auctions", 0.1),
+        ("nexmark-q4", "auctions", 1.0),
+    ],
 )
 def test_queries_have_as_many_outputs_for_an_event_as_they_should(query: str, read: str, outputs: float) -> None:
     """Query 3: one category of five, and three states of six."""

@@ -272,11 +272,12 @@ def _of_bins(operator: Operator, here: tuple[str, ...], event: Reconfigure) -> I
         yield InputFault(path_text((*here, "operator")), event.operator, rule, "give it a higher parallelism")
 
 
+_OF_MEGAPHONE = ("strategy", "size", "file", "scope", "gap_s", "next", "overlap", "late_s")
+
+
 def _of_protocols(here: tuple[str, ...], event: Reconfigure) -> Iterator[InputFault]:
     """Yield keys of another protocol than that of the event."""
-    for key in (
-        ("strategy", "size", "file", "scope", "gap_s", "next", "overlap") if event.protocol != "megaphone" else ()
-    ):
+    for key in _OF_MEGAPHONE if event.protocol != "megaphone" else ():
         field, value = Reconfigure.model_fields[key], getattr(event, key)
         if value not in (field.default, "all-at-once"):
             rule = f"is of the protocol megaphone: {event.protocol} moves all key groups in one step"

@@ -5,7 +5,7 @@ The module also holds the names that rules look up, with those of entries that c
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 
 import networkx as nx
@@ -51,6 +51,7 @@ MOST_TASKS = 100_000
 MOST_GROUPS = 1_000_000
 MOST_WINDOWS = 1000  # that a tuple is in
 SHORTEST_S = 0.001  # of windows, and of the time between two watermarks or outputs of a timer
+SHORTEST_SCAN_S = 10e-6  # of all key groups, in a round
 _MOST_CYCLES = 10  # that are told of operators that reach each other
 _MOST_STEPS = 20  # of a cycle that are told
 _WITH_SERVICE = ("map", "filter", "aggregate", "join")
@@ -73,6 +74,7 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
         yield from _of_window(name, operator)
         yield from _of_timer(name, operator)
         yield from _of_postponement(name, operator)
+        yield from _of_scan(name, operator)
         yield from _of_tasks(name, operator)
         if operator.kind == "source" and operator.reading is not None:
             yield from _of_reading(scenario, name, operator.reading, "duration" not in broken)
@@ -161,16 +163,42 @@ def _of_kind(name: str, operator: Operator) -> Iterator[InputFault]:
         yield InputFault(_at(name, "inputs"), NO_VALUE, "an aggregate needs an input partitioned by key")
     if kind == "join" and len(operator.inputs) == 1:
         yield InputFault(_at(name, "inputs"), NO_VALUE, "a join needs at least two inputs")
-    if kind == "filter" and operator.selectivity > 1:
-        yield InputFault(_at(name, "selectivity"), operator.selectivity, "must be at most 1 for a filter")
+    yield from _of_selectivity(name, operator)
     if kind == "source":
         yield from _of_source(name, operator)
     elif operator.reading is not None:
         yield InputFault(_at(name, "reading"), NO_VALUE, f"{_a(kind)} reads no log", "sources do")
-    if kind == "sink" and operator.selectivity != 1:
-        yield InputFault(_at(name, "selectivity"), operator.selectivity, "a sink has no output")
     if kind == "sink" and operator.output is not None:
         yield InputFault(_at(name, "output"), NO_VALUE, "a sink has no output")
+
+
+def _of_selectivity(name: str, operator: Operator) -> Iterator[InputFault]:
+    """Yield selectivities that the kind excludes, and those by input that lack one or name another operator."""
+    kind, made, here = operator.kind, operator.selectivity, _at(name, "selectivity")
+    if kind in ("source", "sink"):
+        if made != 1:
+            hint = f"what a source emits stands in workload.{name}" if kind == "source" else ""
+            shown = NO_VALUE if isinstance(made, Mapping) else made
+            yield InputFault(here, shown, "must be 1 for a source" if hint else "a sink has no output", hint)
+        return
+    limit = 1 if kind == "filter" else None
+    if not isinstance(made, Mapping):
+        if limit is not None and made > limit:
+            yield InputFault(here, made, "must be at most 1 for a filter")
+        return
+    if operator.window is not None or kind == "join":
+        why = "a join makes its outputs of pairs" if kind == "join" else "a window makes its outputs of all inputs"
+        yield InputFault(here, NO_VALUE, f"must be one number: {why}")
+        return
+    for upstream, value in made.items():
+        where = _at(name, "selectivity", upstream)
+        if upstream not in operator.inputs:
+            yield InputFault(where, value, "is not one of the inputs", nearest_if_shown(upstream, operator.inputs))
+        elif limit is not None and value > limit:
+            yield InputFault(where, value, "must be at most 1 for a filter")
+    for upstream in operator.inputs:
+        if upstream not in made:
+            yield InputFault(_at(name, "selectivity", upstream), NO_VALUE, "is missing: each input needs one")
 
 
 def _of_window(name: str, operator: Operator) -> Iterator[InputFault]:
@@ -213,11 +241,22 @@ def _of_postponement(name: str, operator: Operator) -> Iterator[InputFault]:
     yield InputFault(_at(name, "postpone"), NO_VALUE, f"a {operator.kind} {why}", hint)
 
 
+def _of_scan(name: str, operator: Operator) -> Iterator[InputFault]:
+    """Yield scans of operators without key groups or a service, and rounds that are too short."""
+    if operator.scan_s is None:
+        return
+    shown = units.show(operator.scan_s, "s")
+    if not operator.keyed or operator.service is None:
+        yield InputFault(_at(name, "scan"), shown, "needs an input partitioned by key, and a service")
+    elif operator.scan_s * operator.groups < SHORTEST_SCAN_S:
+        rule = f"makes rounds of {units.show(operator.scan_s * operator.groups, 's')}"
+        rule += f": at least {units.show(SHORTEST_SCAN_S, 's')} are possible"
+        yield InputFault(_at(name, "scan"), shown, rule, "leave so short a scan out")
+
+
 def _of_source(name: str, operator: Operator) -> Iterator[InputFault]:
     """Yield keys that a source cannot have; its workload says what it emits."""
     hint = f"what a source emits stands in workload.{name}"
-    if operator.selectivity != 1:
-        yield InputFault(_at(name, "selectivity"), operator.selectivity, "must be 1 for a source", hint)
     if operator.buffer is not None:
         yield InputFault(_at(name, "buffer"), operator.buffer, "a source has no queue", "what waits there is its lag")
     for key in ("service", "output", "state"):

@@ -43,6 +43,7 @@ def not_simulated(scenario: Scenario) -> list[InputFault]:
     if scenario.placement.plan is not None:
         found.append(("placement.plan", scenario.placement.plan, "placement.tasks is"))
     found += _of_postponements(scenario)
+    found += _of_scans(scenario)
     found += _of_fault_tolerance(scenario)
     found += _of_readings(scenario)
     if scenario.elasticity.policy == "operators":
@@ -120,6 +121,15 @@ def _of_reconfiguration(scenario: Scenario, name: str, event: Reconfigure) -> li
         hint = f"key groups of an aggregate are reconfigured, not of a {operator.kind}"
         found.append((f"{here}.operator", event.operator, hint))
     found += [(f"{here}.kind", event.kind, f"{hint} it is") for hint in _not_without_ids(scenario)]
+    if event.late_s:
+        shown = units.show(event.late_s, "s")
+        senders = [] if operator is None else [scenario.operators.get(one) for one in operator.inputs]
+        if any(one is not None and one.kind != "source" for one in senders):
+            # A task that serves what is older cannot pause for what is younger.
+            found.append((f"{here}.late", shown, "where sources alone send to the operator it is"))
+        others = (one for one in scenario.events.values() if isinstance(one, Reconfigure))
+        if any(one.operator != event.operator for one in others):
+            found.append((f"{here}.late", shown, "without reconfigurations of other operators it is"))
     return found
 
 
@@ -135,6 +145,21 @@ def _of_postponements(scenario: Scenario) -> list[tuple[str, object, str]]:
         if isinstance(event, Reconfigure) and event.protocol == "stop-and-restart":
             hint = "beside post-dated outputs, which do not drain, megaphone and pause-and-resume are"
             found.append((path_text(("events", name, "protocol")), event.protocol, hint))
+    return found
+
+
+def _of_scans(scenario: Scenario) -> list[tuple[str, object, str]]:
+    """Return (path, value, hint) of tasks that scan their key groups beside what ends or stops them."""
+    found: list[tuple[str, object, str]] = []
+    for name, operator in scenario.operators.items():
+        if operator.scan_s is not None:
+            hints = _not_without_ids(scenario)
+            hints += ["beside megaphone and pause-and-resume"] * any(
+                isinstance(event, Reconfigure) and event.protocol == "stop-and-restart"
+                for event in scenario.events.values()
+            )
+            where, shown = path_text(("operators", name, "scan")), units.show(operator.scan_s, "s")
+            found += [(where, shown, f"{hint} it is") for hint in hints]
     return found
 
 

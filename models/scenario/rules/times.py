@@ -17,9 +17,12 @@ from models.errors import NO_VALUE, InputFault
 from models.scenario.events import Event, Reconfigure
 from models.scenario.scenario import Scenario
 from models.scenario.workload import (
+    Keys,
     NexmarkKeys,
+    OutputKeys,
     ProfileKeys,
     ProfileRate,
+    SellerKeys,
     SeriesRate,
     SourceWorkload,
     StepRate,
@@ -214,7 +217,12 @@ def _of_keys(scenario: Scenario) -> Iterator[InputFault]:
             yield InputFault(path_text((*here, "count")), workload.keys.count, f"must be at most {MOST_KEYS}")
     for name, operator in scenario.operators.items():
         keys = operator.output.keys if operator.output else None
-        if keys is not None and keys.count > MOST_KEYS:
+        if isinstance(keys, SellerKeys):
+            if not _has_auctions(scenario, name):
+                where = path_text(("operators", name, "output", "keys", "field"))
+                rule = "needs inputs whose keys are auctions of NEXMark"
+                yield InputFault(where, keys.field, rule, "auction.id or bid.auction, as their sources give them")
+        elif keys is not None and keys.count > MOST_KEYS:
             where = path_text(("operators", name, "output", "keys", "count"))
             yield InputFault(where, keys.count, f"must be at most {MOST_KEYS}")
         if operator.key_hash != "crc32" and _has_groups_of_profile(scenario, name):
@@ -240,15 +248,28 @@ def _of_nexmark(name: str, workload: SourceWorkload, duration_s: float) -> Itera
 
 def _has_groups_of_profile(scenario: Scenario, name: str) -> bool:
     """Return whether keys of a profile come to an operator, which names key groups and not keys."""
+    return any(isinstance(keys, ProfileKeys) for keys in _laws_of(scenario, name))
+
+
+def _has_auctions(scenario: Scenario, name: str) -> bool:
+    """Return whether all keys that come to an operator are auctions."""
+    laws = [*_laws_of(scenario, name)]
+    return all(isinstance(keys, NexmarkKeys) and keys.field in ("auction.id", "bid.auction") for keys in laws)
+
+
+def _laws_of(scenario: Scenario, name: str) -> Iterator[Keys | OutputKeys]:
+    """Yield the laws of the keys that come to an operator; those of sources that could not be read are left out."""
     seen, left = {name}, [*scenario.operators[name].inputs]
     while left:
         upstream = left.pop()
         operator = scenario.operators.get(upstream)
-        if upstream in seen or operator is None or (operator.output is not None and operator.output.keys is not None):
+        if upstream in seen or operator is None:
             continue
         seen.add(upstream)
         workload = scenario.workload.get(upstream)
-        if operator.kind == "source" and workload is not None and isinstance(workload.keys, ProfileKeys):
-            return True
-        left.extend(operator.inputs)
-    return False
+        if operator.output is not None and operator.output.keys is not None:
+            yield operator.output.keys
+        elif operator.kind == "source" and workload is not None:
+            yield workload.keys
+        else:
+            left.extend(operator.inputs)

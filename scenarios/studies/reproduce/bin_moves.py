@@ -15,10 +15,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import numpy as np
+
+from analysis.runs.memory import host_memory
 from analysis.runs.reconfigurations import latencies_of_born, reconfigurations
+from models.records.tables import RunRecords
 from models.scenario.inputs import RunInputs
 from models.scenario.reading import scenario_from
 from models.scenario.scenario import Scenario
@@ -31,8 +35,10 @@ _PAIRS = WORKERS // 2
 _SERVICE_S = 0.5e-6  # of a record
 _LINK = 1.25e9  # B/s of a machine, in each direction
 _STEADY_S = 1.0  # of load before the bins go back
+_TICK_S = 1e-3  # between two records of a worker that show how far it is, where records come by panes
 _SOURCES, _KEYS = 4, 1_000_000
 _RECORDS = 300_000  # that are simulated in a run; more, where a step would be short beside the service of one
+_SLOTS, _SHOWN_BEFORE, _SHOWN_AFTER = 72, 0.2, 1.24  # of figures over time: how many, and parts of the longest duration
 _STEP_SHARE = 200  # a step is at least so many times as long
 _RECORD_S, _STEP_S = 3e-6, 10e-3  # CPU time of a simulated record, and of a step
 
@@ -56,12 +62,14 @@ class BinMove:
     speed: float = 1e9
     phi_s: float = 0.5e-3
     resolution: int = 0  # 0: by the length of the run and of its steps
+    pane_s: float = 0.0  # records come all at once, so often, and one of each worker in a millisecond besides
 
     @property
     def label(self) -> str:
         """Return the beginning of the file's name."""
         sizes = f"{self.bins}-{round(self.bin_bytes)}-{round(self.rate_per_s)}"
-        return f"bins-{self.strategy}-{sizes}-{self.gap}-{self.next}"
+        panes = "-panes" * (self.pane_s > 0)
+        return f"bins-{self.strategy}-{sizes}-{self.gap}-{self.next}{panes}"
 
     @property
     def cost_s(self) -> float:
@@ -128,7 +136,7 @@ class BinMove:
         """Return the time with load: before, during, and until queues are empty."""
         busy = min(self.utilisation(1.5), 0.9)
         messages_s = 8 * self.phi_s * self.steps  # of all that is said in a step, which no form has
-        return _STEADY_S + 1.2 * self.duration_s + messages_s + 1.5 * self.longest_s * busy / (1 - busy) + 0.5
+        return self._steady_s + 1.2 * self.duration_s + messages_s + 1.5 * self.longest_s * busy / (1 - busy) + 0.5
 
     @property
     def stands_for(self) -> int:
@@ -147,11 +155,25 @@ class BinMove:
     @property
     def back_s(self) -> float:
         """Return the instant at which the bins are asked to go back."""
-        return self.begin_s + _STEADY_S
+        return self.begin_s + self._steady_s
+
+    @property
+    def _steady_s(self) -> float:
+        """Return the time with load before the bins go back: with panes one ends in it, and one at its end."""
+        return 2 * self.pane_s or _STEADY_S
+
+    @property
+    def slots_s(self) -> np.ndarray:
+        """Return the edges of slots of time (n + 1,), from the begin of the way back on: the same of all strategies."""
+        longest = max(replace(self, strategy=one).duration_s for one in ("all-at-once", "optimised"))
+        return np.linspace(-min(_SHOWN_BEFORE * longest, self._steady_s), _SHOWN_AFTER * longest, _SLOTS + 1)
 
     def scenario(self) -> Scenario:
         """Return the scenario."""
-        records = self.rate_per_s / self.stands_for
+        records, burst = self.rate_per_s / self.stands_for, 1
+        sources = ["records"]
+        if self.pane_s:
+            burst, sources = round(records * self.pane_s), ["records", "ticks"]
         disk = f"{self.speed!r} B/s"
         back: dict[str, Any] = {"strategy": self.strategy, "plan": "back", "next": self.next}
         back |= {"gap": "drain"} if self.gap == "drain" else {}
@@ -160,23 +182,14 @@ class BinMove:
                 "seed": 1,
                 "duration": f"{self.begin_s + self._loaded_s!r} s",
                 "workload": {
-                    "records": {
-                        "rate": {
-                            "steps": [
-                                {"at": "0 s", "rate": "0 /s"},
-                                {"at": f"{self.begin_s!r} s", "rate": f"{records!r} /s"},
-                            ]
-                        },
-                        "arrivals": "deterministic",
-                        "keys": {"distribution": "uniform", "count": _KEYS},
-                        "tuple": "8 B",
-                    }
+                    "records": self._load(records) | {"batch": burst},
+                    **({"ticks": self._load(WORKERS / _TICK_S)} if self.pane_s else {}),
                 },
                 "operators": {
-                    "records": {"kind": "source", "parallelism": _SOURCES},
+                    **{one: {"kind": "source", "parallelism": 1 if self.pane_s else _SOURCES} for one in sources},
                     "bins": {
                         "kind": "aggregate",
-                        "inputs": {"records": "key"},
+                        "inputs": dict.fromkeys(sources, "key"),
                         "parallelism": WORKERS,
                         "key_groups": self.bins,
                         "service": {"distribution": "deterministic", "value": f"{_SERVICE_S * self.stands_for!r} s"},
@@ -189,7 +202,7 @@ class BinMove:
                 "hosts": {"load": {}, "machine": {"count": MACHINES, "network": f"{_LINK!r} B/s"}},
                 "network": {"latency": f"{self.phi_s!r} s", "sharing": "fifo"},
                 "placement": {
-                    "operators": {"records": "load", "out": "load"},
+                    "operators": dict.fromkeys((*sources, "out"), "load"),
                     "tasks": {f"bins-{k}": f"machine-{k * MACHINES // WORKERS}" for k in range(WORKERS)},
                 },
                 "fault_tolerance": {"method": "none"},
@@ -202,12 +215,19 @@ class BinMove:
             }
         )
 
+    def _load(self, rate_per_s: float) -> dict[str, Any]:
+        """Return the workload of a source: evenly spaced from the begin on."""
+        steps = [{"at": "0 s", "rate": "0 /s"}, {"at": f"{self.begin_s!r} s", "rate": f"{rate_per_s!r} /s"}]
+        keys = {"distribution": "uniform", "count": _KEYS}
+        return {"rate": {"steps": steps}, "arrivals": "deterministic", "keys": keys, "tuple": "8 B"}
+
     def run(self) -> dict[str, Any]:
         """Return what the way back took, and the longest latency before it [s, B]."""
         found = simulate(*self._prepared())
         back = reconfigurations([found])[1]
-        before = latencies_of_born(found, to_ns(self.begin_s + _STEADY_S / 4), to_ns(self.back_s)) / 1e9
+        before = latencies_of_born(found, to_ns(self.begin_s + self._steady_s / 4), to_ns(self.back_s)) / 1e9
         during = latencies_of_born(found, to_ns(back.begun_s), found.duration_ns) / 1e9
+        slots_ns = to_ns(back.begun_s) + (1e9 * self.slots_s).astype(np.int64)
         # A record of an idle job takes this long: the closed forms are about what comes on top.
         least_s = float(before.min())
         return {
@@ -217,6 +237,8 @@ class BinMove:
             "extra_bytes": back.extra_bytes,
             "steps": back.steps,
             "before_s": float(before.max()) - least_s,
+            "latency_s": _longest(found, slots_ns),
+            "held_bytes": _most_held(found, slots_ns),
             "growth": float(before[-before.size // 5 :].mean() / before[: before.size // 5].mean()),
         }
 
@@ -227,3 +249,22 @@ class BinMove:
     def _prepared(self) -> tuple[Scenario, RunInputs]:
         made = self.scenario()
         return made, RunInputs(steps=optimised_steps(made, {}))
+
+
+def _longest(found: RunRecords, slots_ns: np.ndarray) -> list[float | None]:
+    """Return the longest latency [s] of what was born in each slot of time; None where nothing was."""
+    table = found.tables["deliveries"]
+    slot = np.searchsorted(slots_ns, table["created_ns"], "right") - 1
+    own = (slot >= 0) & (slot < slots_ns.size - 1)
+    most = np.zeros(slots_ns.size - 1)
+    np.maximum.at(most, slot[own], (table["delivered_ns"] - table["created_ns"])[own] / 1e9)
+    return [one or None for one in most.tolist()]
+
+
+def _most_held(found: RunRecords, slots_ns: np.ndarray) -> list[float]:
+    """Return the most that the tasks of a machine held in each slot of time [B]."""
+    held = host_memory(found)
+    most = held.values.max(axis=0)
+    first = np.maximum(np.searchsorted(held.at_ns, slots_ns[:-1], "right") - 1, 0)
+    last = np.searchsorted(held.at_ns, slots_ns[1:], "left")
+    return [float(most[a : max(b, a + 1)].max()) for a, b in zip(first.tolist(), last.tolist(), strict=True)]

@@ -28,12 +28,13 @@ from sim.kernel.event_loop.audit_table import (
 from sim.kernel.event_loop.buffers import CHUNK, NODES, is_twice, next_node
 from sim.kernel.event_loop.channels import sent_to
 from sim.kernel.event_loop.codes import BROADCAST, NONE
+from sim.kernel.event_loop.emitting import number_of_outputs
 from sim.kernel.event_loop.instances import stored_at
 from sim.kernel.event_loop.trimming import restorable
 from sim.kernel.event_loop.windows import window_id
 from sim.kernel.tools.audit_sums import Ranges, by_sum
 from sim.kernel.tools.cache import allocating, kernel
-from sim.kernel.tools.draws import child_id, output_count, output_key, source_id
+from sim.kernel.tools.draws import child_id, output_key, source_id
 from sim.kernel.tools.pointer import State
 
 
@@ -140,7 +141,7 @@ def _by_id(
 
 def _stack(state: State) -> np.ndarray:
     """Return room for all that one source tuple can have open at a time."""
-    return np.zeros((int(state.options["fan_out"]) * (state.operators.shape[0] + 1) + 1, 3), np.uint64)
+    return np.zeros((int(state.options["fan_out"]) * (state.operators.shape[0] + 1) + 1, 4), np.uint64)
 
 
 def _emitted(
@@ -393,7 +394,7 @@ def enter(
     `arrivals` and `keys` (n,) are theirs, `again` (n,) says whether what is missing of them will come again, and `done`
     (n,) whether all that follows from them was processed once. What is forgotten is among the lost here.
 
-    `stack` (depth, 3) has room for all that one source tuple can have open at a time.
+    `stack` (depth, 4) has room for all that one source tuple can have open at a time.
     """
     b = state.sources[source]
     for sequence in range(keys.shape[0]):
@@ -420,6 +421,7 @@ def enter_coming(
         stack[0, 0] = e.partition
         stack[0, 1] = e.id
         stack[0, 2] = e.key
+        stack[0, 3] = state.tasks[max(0, e.origin)].operator
         closed = e.created < max(state.ids.oldest, state.ids.closed)
         _follow(state, table, sieve, gone, closed, False, False, 1, expected, lost, stack)
 
@@ -467,6 +469,7 @@ def _follow(
             anew = NONE
         depth -= 1
         partition, tuple_id, key = np.int64(stack[depth, 0]), stack[depth, 1], np.int64(stack[depth, 2])
+        upstream = np.int64(stack[depth, 3])
         flags = 0
         if may_be_there(sieve, partition, tuple_id):
             k = entry(table, partition, tuple_id)
@@ -489,7 +492,7 @@ def _follow(
         op = state.operators[operator]
         if op.edges > 0 and not op.windowed:
             draws = state.draws[operator]
-            for index in range(output_count(draws, tuple_id)):
+            for index in range(number_of_outputs(state, operator, upstream, tuple_id)):
                 child = child_id(tuple_id, op.code, index)
                 depth = _push_outputs(
                     state, stack, depth, partition, child, output_key(draws, state.cumulative, child, key)
@@ -537,6 +540,7 @@ def _push_outputs(state: State, stack: np.ndarray, depth: int, partition: Any, t
             stack[depth, 0] = target
             stack[depth, 1] = sent
             stack[depth, 2] = key
+            stack[depth, 3] = u.operator
             depth += 1
             k += 1
     return depth

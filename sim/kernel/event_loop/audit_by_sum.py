@@ -42,6 +42,8 @@ def by_sum_of_states(
     base = np.zeros(state.partitions.shape[0], np.int64) if since is None else since.base
     if since is not None and (state.partitions["ticks"].any() or base.size != state.partitions.shape[0]):
         return None
+    if (state.operators["counts"] != NONE).any():  # what a tuple makes depends on its sender, which is not known here
+        return None
     if not _sum_up_states(state, base, applied.number, applied.total):
         return None
     partitions, ids = in_motion(state)
@@ -58,7 +60,7 @@ def by_sum_of_states(
 
 
 def _coming(state: State, ids: np.ndarray, partitions: np.ndarray) -> Coming:
-    return Coming(ids, state.partitions["operator"][partitions].astype(np.int64))
+    return Coming(ids, state.partitions["operator"][partitions].astype(np.int64), np.full(ids.size, NONE))
 
 
 @kernel

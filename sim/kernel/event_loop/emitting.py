@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from sim.clock import TIMERS
@@ -15,7 +17,7 @@ from sim.kernel.event_loop.rows import record_visit
 from sim.kernel.event_loop.rules import holds_from
 from sim.kernel.event_loop.windows import window_id
 from sim.kernel.tools.cache import inlined, kernel, noinline
-from sim.kernel.tools.draws import output_key, source_id
+from sim.kernel.tools.draws import output_count, output_key, source_id
 from sim.kernel.tools.pointer import State
 
 
@@ -62,6 +64,15 @@ def emit_arrivals(state: State, source: int, upto: int) -> None:
         emit(state, partition, tuple_id, arrival.time, arrival.key)
         if state.extended and state.options.acks:
             end_attempt(state)
+
+
+@kernel
+def number_of_outputs(state: State, operator: int, upstream: Any, tuple_id: int) -> int:
+    """Return how many outputs an operator makes of a tuple of the upstream operator."""
+    counts = state.operators[operator].counts
+    if counts == NONE:
+        return output_count(state.draws[operator], tuple_id)
+    return output_count(state.input_draws[counts + upstream], tuple_id)
 
 
 @kernel

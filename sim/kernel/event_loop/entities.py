@@ -322,6 +322,7 @@ OPERATOR = np.dtype(
         ("timer_code", "u8"),
         ("postpones", "u1"),  # its outputs are post-dated
         ("poll", "i8"),  # most tuples that a task takes at a time, 0: it does not poll
+        ("counts", "i8"),  # where `input_draws` has the selectivity of each input, by operator upstream, or NONE
     ],
     align=True,
 )

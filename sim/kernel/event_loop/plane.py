@@ -110,6 +110,7 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Reading, Answers):
             draws=draws.records,
             postponements=draws.postponements,
             polls=draws.polls,
+            input_draws=draws.by_input,
             edges=edges,
             key_tables=key_tables,
             cumulative=draws.cumulative,

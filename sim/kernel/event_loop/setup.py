@@ -38,7 +38,7 @@ from sim.kernel.event_loop.heard import CHANNEL, SPEAKER, VOICE
 from sim.kernel.event_loop.pools import longer, more_places, power, push
 from sim.kernel.event_loop.unfinished import UNFINISHED
 from sim.kernel.event_loop.windows import CELL, NOTE, PANE, rehash_cells
-from sim.kernel.tools.draws import OPERATOR_DRAWS, pack_draws, pack_time
+from sim.kernel.tools.draws import OPERATOR_DRAWS, pack_draws, pack_time, write_count
 from sim.kernel.tools.pointer import State, records
 from sim.kernel.tools.quantiles import PIECES, has_quantiles, quantiles_of
 from sim.operator_plan import OperatorPlan
@@ -80,6 +80,7 @@ def operator_fields(operators: np.ndarray, plan: RunPlan) -> None:
         record["timer"], record["timer_code"] = operator.timer_ns, operator.timer_code
         record["postpones"] = operator.postpone_ns is not None
         record["poll"] = operator.poll
+        record["counts"] = NONE
         state = operator.description.state
         if isinstance(state, WindowState):
             record["state_length"] = to_ns(state.length_s)
@@ -313,7 +314,7 @@ def options(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarr
     for index, operator in enumerate(operators):
         own = edges[operator["first_edge"] : operator["first_edge"] + operator["edges"]]
         targets = int(np.where(own["kind"] == BROADCAST, own["partitions"], 1).sum())
-        outputs = 1 if operator["is_source"] else int(np.ceil(plan.operators[index].description.selectivity))
+        outputs = 1 if operator["is_source"] else int(np.ceil(plan.operators[index].description.most_selective))
         most = max(most, targets * outputs)
     made["fan_out"] = most + made["acks"]  # one more event: a root is done
     return made
@@ -340,7 +341,10 @@ def needs_more(plan: RunPlan) -> bool:
     return (
         sharing
         or more
-        or any(operator.has_event_time or operator.postpone_ns or operator.poll for operator in plan.operators)
+        or any(
+            operator.has_event_time or operator.postpone_ns or operator.poll or operator.counts is not None
+            for operator in plan.operators
+        )
     )
 
 
@@ -370,6 +374,8 @@ def operator_records(plan: RunPlan) -> np.ndarray:
         elif isinstance(state, WindowState):
             record["state_model"], record["state_entry"] = RECENT, state.entry_bytes
     operator_fields(made, plan)
+    by_input = [operator.index for operator in plan.operators if operator.counts is not None]
+    made["counts"][by_input] = np.arange(len(by_input)) * len(plan.operators)
     return made
 
 
@@ -405,11 +411,13 @@ class Draws(NamedTuple):
 
     `postponements` (n_operators,) has the laws by which outputs are post-dated, `polls` those of what a poll takes; of
     their fields only those of a time.
+    `by_input` has the selectivities of operators whose inputs have each their own; of their fields only those of it.
     """
 
     records: np.ndarray
     postponements: np.ndarray
     polls: np.ndarray
+    by_input: np.ndarray
     cumulative: np.ndarray
     quantiles: np.ndarray
 
@@ -433,7 +441,20 @@ def draw_records(plan: RunPlan) -> Draws:
         if has_quantiles(int(records["law"][index])):
             records["quantiles"][index] = (len(pieces) - 1) * PIECES
             pieces.append(quantiles_of(records[index]))
-    return Draws(records, postponements, polls, np.concatenate(cumulative), np.concatenate(pieces))
+    by_input = _draws_by_input(plan, records)
+    return Draws(records, postponements, polls, by_input, np.concatenate(cumulative), np.concatenate(pieces))
+
+
+def _draws_by_input(plan: RunPlan, records: np.ndarray) -> np.ndarray:
+    """Return the selectivities by operator, of those that have one for each input, and by operator upstream."""
+    made = []
+    for index, operator in enumerate(plan.operators):
+        own = np.zeros(len(plan.operators) if operator.counts is not None else 0, OPERATOR_DRAWS)
+        for upstream in operator.counts or ():
+            own[upstream] = records[index]
+            write_count(own[upstream], operator.description.selectivity_of(plan.operators[upstream].name))
+        made.append(own)
+    return np.concatenate(made)
 
 
 def host_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:

@@ -70,6 +70,7 @@ ROOMS = (
             "draws": OPERATOR_DRAWS,
             "postponements": OPERATOR_DRAWS,
             "polls": OPERATOR_DRAWS,
+            "input_draws": OPERATOR_DRAWS,
             "edges": EDGE,
             "key_tables": _i4,
             "cumulative": _f8,

@@ -32,7 +32,7 @@ from sim.kernel.event_loop.codes import (
     REFUSED,
     TUPLE,
 )
-from sim.kernel.event_loop.emitting import postpone
+from sim.kernel.event_loop.emitting import number_of_outputs, postpone
 from sim.kernel.event_loop.events import next_serial, push_own
 from sim.kernel.event_loop.free_lists import free_visit
 from sim.kernel.event_loop.frontiers import note_applied
@@ -149,7 +149,10 @@ def _make_outputs(state: State, visit: int) -> None:
     op, draws = state.operators[operator], state.draws[operator]
     if state.extended and state.options.acks:
         emits_for(state, visit)
-    for index in range(output_count(draws, e.id)):
+    count = output_count(draws, e.id)
+    if state.extended and op.counts != NONE:
+        count = number_of_outputs(state, operator, state.tasks[e.origin].operator, e.id)
+    for index in range(count):
         child = child_id(e.id, op.code, index)
         key = output_key(draws, state.cumulative, child, e.key)
         if state.extended and op.postpones:

@@ -145,7 +145,7 @@ def _fan(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """Most tuples that one service sends over each edge (n_edges,)."""
     made = np.where(edges["kind"] == BROADCAST, edges["partitions"], 1)
     for operator, record in zip(plan.operators, operators, strict=True):
-        outputs = 1 if operator.is_source else int(np.ceil(operator.description.selectivity))
+        outputs = 1 if operator.is_source else int(np.ceil(operator.description.most_selective))
         made[record["first_edge"] : record["first_edge"] + record["edges"]] *= outputs
     return made.astype(np.int64)
 

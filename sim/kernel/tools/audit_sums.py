@@ -41,10 +41,11 @@ def by_sum(state: State, read: Mapping[int, Ranges] | None = None) -> tuple[np.n
 
 
 class Coming(NamedTuple):
-    """Tuples that are not applied yet: their ids (n,), and the operators (n,) that they are for."""
+    """Tuples that are not applied yet: their ids (n,), and the operators (n,) that they are for, and from."""
 
     ids: np.ndarray
     operators: np.ndarray
+    senders: np.ndarray
 
 
 class Applied(NamedTuple):
@@ -83,7 +84,7 @@ def expected(
         sums.add(before, 1)
     sums.add(left, -1)
     if state.partitions["post_dated"].any():
-        waiting = Coming(*_post_dated(state))
+        waiting = _of_kind(state, POST_DATED)
         for operator in np.unique(waiting.operators).tolist():
             sums.send(operator, waiting.ids[waiting.operators == operator], -1)
     return sums
@@ -94,33 +95,39 @@ class Sums:
 
     def __init__(self, state: State) -> None:
         self._operators, self._edges, self._draws = state.operators, state.edges, state.draws
+        self._input_draws = state.input_draws
         self.count = np.zeros(state.operators.shape[0], np.int64)
         self.total = np.zeros(state.operators.shape[0], np.uint64)
 
     def add(self, tuples: Coming, sign: int) -> None:
         """Count tuples and all that follows from them, or take them off."""
         for operator in range(self.count.size):
-            self.apply(operator, tuples.ids[tuples.operators == operator], sign)
+            here = tuples.operators == operator
+            for sender in np.unique(tuples.senders[here]).tolist():
+                self.apply(operator, tuples.ids[here & (tuples.senders == sender)], sign, sender)
 
     def are(self, applied: Applied, known: np.ndarray) -> bool:
         """Return whether just these were applied, as far as operators are `known` (n_operators,)."""
         same = np.array_equal(self.count[known], applied.number[known])
         return same and np.array_equal(self.total[known], applied.total[known])
 
-    def apply(self, operator: int, ids: np.ndarray, sign: int) -> None:
-        """Count tuples as applied by an operator (sign 1), or not after all (-1), and send on its outputs."""
+    def apply(self, operator: int, ids: np.ndarray, sign: int, sender: int) -> None:
+        """Count tuples of a sender as applied by an operator (sign 1), or not after all (-1), and send its outputs."""
         if not ids.size:
             return
         add_ids(ids, operator, sign, self.count, self.total)
         op = self._operators[operator]
         if op["edges"] and not op["windowed"]:
-            made = np.empty(ids.size * (int(self._draws["whole"][operator]) + 1), np.uint64)
-            self.send(operator, made[: outputs(self._draws, operator, op["code"], ids, made)], sign)
+            records, law = self._draws, operator
+            if op["counts"] != NONE:
+                records, law = self._input_draws, int(op["counts"]) + sender
+            made = np.empty(ids.size * (int(records["whole"][law]) + 1), np.uint64)
+            self.send(operator, made[: outputs(records, law, op["code"], ids, made)], sign)
 
     def send(self, operator: int, ids: np.ndarray, sign: int) -> None:
         """Send the outputs of an operator over each of its edges."""
         for down, sent in self._sent(operator, ids):
-            self.apply(down, sent, sign)
+            self.apply(down, sent, sign, operator)
 
     def _sent(self, operator: int, ids: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
         """Yield (operator downstream, ids that it gets) of each edge; a broadcast gives each target ids of its own."""
@@ -153,9 +160,9 @@ def tick_ids(code: Any, index: int, ticks: int) -> np.ndarray:
 
 
 @allocating
-def outputs(records: np.ndarray, operator: int, code: Any, ids: np.ndarray, made: np.ndarray) -> int:
-    """Write the ids of all that an operator makes of tuples into `made`, in any order; return how many there are."""
-    law, n = records[operator], 0
+def outputs(records: np.ndarray, number: int, code: Any, ids: np.ndarray, made: np.ndarray) -> int:
+    """Write the ids of all that a law makes of tuples into `made`, in any order; return how many there are."""
+    law, n = records[number], 0
     if law.rest == 0.0:  # each makes as many: short loops, several tuples at a time
         for index in range(law.whole):
             for k in range(ids.shape[0]):
@@ -202,20 +209,20 @@ def coming(state: State) -> Coming:
 
     No host has failed: what a failure drops on its way keeps its place until it would have come.
     """
-    return Coming(*_coming(state))
-
-
-def _coming(state: State) -> tuple[np.ndarray, np.ndarray]:
     return _of_kind(state, TUPLE)
 
 
-def _post_dated(state: State) -> tuple[np.ndarray, np.ndarray]:
-    """Return ids and operators, both (n,), of outputs that an operator has made and not sent."""
-    return _of_kind(state, POST_DATED)
+def _of_kind(state: State, kind: int) -> Coming:
+    """Return visits of a kind; of outputs that were made and not sent, `operators` has the one that made them."""
+    ids, partitions, origins = _visits_of_kind(state, kind)
+    senders = np.full(origins.size, NONE)
+    if kind == TUPLE and (state.operators["counts"] != NONE).any():  # else all senders are alike
+        senders = state.tasks["operator"][origins].astype(np.int64)
+    return Coming(ids, state.partitions["operator"][partitions].astype(np.int64), senders)
 
 
 @allocating
-def _of_kind(state: State, kind: int) -> tuple[np.ndarray, np.ndarray]:
+def _visits_of_kind(state: State, kind: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     waits = np.empty(state.visits.shape[0], np.bool_)
     for visit in range(state.visits.shape[0]):
         waits[visit] = state.visits[visit].kind == kind
@@ -223,10 +230,12 @@ def _of_kind(state: State, kind: int) -> tuple[np.ndarray, np.ndarray]:
     while free != NONE:
         waits[free] = False
         free = np.int64(state.visits[free].next)
-    ids, operators, n = np.empty(waits.shape[0], np.uint64), np.empty(waits.shape[0], np.int64), 0
+    ids, n = np.empty(waits.shape[0], np.uint64), 0
+    partitions, origins = np.empty(waits.shape[0], np.int64), np.empty(waits.shape[0], np.int64)
     for visit in range(state.visits.shape[0]):
         if waits[visit]:
             ids[n] = state.visits[visit].id
-            operators[n] = state.partitions[state.visits[visit].partition].operator
+            partitions[n] = state.visits[visit].partition
+            origins[n] = state.visits[visit].origin
             n += 1
-    return ids[:n], operators[:n]
+    return ids[:n], partitions[:n], origins[:n]

@@ -24,7 +24,8 @@ import numpy as np
 
 from models.distributions import Deterministic, Erlang, Exponential, Gamma, LogNormal, TimeDistribution, Uniform
 from models.scenario.job import Operator
-from models.scenario.workload import ZipfKeys
+from models.scenario.nexmark import ACTIVE_PERSONS, AHEAD, AUCTIONS, HOT_EVERY, PERSONS, REFERENCES
+from models.scenario.workload import SellerKeys, ZipfKeys
 from models.special_functions import cython_functions
 from sim.draws import at_least_one_ns, code_of, cumulative_weights
 from sim.kernel.tools.cache import Intrinsic, kernel
@@ -75,7 +76,7 @@ def exponential_ns(mean_ns: Any, u: Any) -> Any:
 
 
 NO_SERVICE, DETERMINISTIC, EXPONENTIAL, UNIFORM, GAMMA, LOGNORMAL = range(-1, 5)  # Erlang is a gamma law
-SAME_KEY, UNIFORM_KEYS, ZIPF_KEYS = range(3)
+SAME_KEY, UNIFORM_KEYS, ZIPF_KEYS, SELLERS = range(4)
 LONGEST_NS = 2**62
 """In place of longer times, so that sums with an instant of a run stay below 2^63; 146 years."""
 
@@ -106,6 +107,7 @@ _UNIT = 2.0**-53
 _BELOW_ONE = 1 - _UNIT
 _NS = 1e9
 _LONGEST = float(LONGEST_NS)
+_HOT_SELLER = REFERENCES["auction.seller"].hot
 
 
 _call_1, _call_2 = Intrinsic("call_1"), Intrinsic("call_2")  # a function at an address, with so many arguments
@@ -203,6 +205,8 @@ def output_key(draws: Any, cumulative: Any, tuple_id: Any, key: Any) -> Any:
     u = uniform(tuple_id, draws.key_stream)
     if draws.key_law == UNIFORM_KEYS:
         return min(draws.keys - 1, np.int64(u * draws.keys))
+    if draws.key_law == SELLERS:
+        return seller_of(key, u)
     low, high = np.int64(0), draws.keys
     while low < high:  # the first entry above u
         middle = (low + high) >> 1
@@ -211,6 +215,17 @@ def output_key(draws: Any, cumulative: Any, tuple_id: Any, key: Any) -> Any:
         else:
             high = middle
     return min(draws.keys - 1, low)
+
+
+@kernel
+def seller_of(auction: Any, u: Any) -> Any:
+    """Return the seller of an auction, at a uniform number: the twin of `sim.nexmark_keys`."""
+    newest = np.int64(auction) // AUCTIONS * PERSONS
+    if u < _HOT_SELLER:
+        return newest // HOT_EVERY * HOT_EVERY
+    first = max(newest + 1 - ACTIVE_PERSONS, np.int64(0))
+    width = newest - first + 1 + AHEAD
+    return first + min(np.int64((u - _HOT_SELLER) / (1 - _HOT_SELLER) * width), width - 1)
 
 
 @kernel
@@ -239,15 +254,23 @@ def pack_draws(
         record[field] = code_of(seed, replication, name, purpose)
     for field, value in _law_fields(operator.service).items():
         record[field] = value
-    whole = math.floor(operator.selectivity)
-    record["whole"], record["rest"] = whole, operator.selectivity - whole
+    write_count(record, operator.most_selective)
     keys = operator.output.keys if operator.output else None
     if keys is None:
+        return record, np.zeros(0)
+    if isinstance(keys, SellerKeys):
+        record["key_law"] = SELLERS
         return record, np.zeros(0)
     zipf = isinstance(keys, ZipfKeys)
     record["key_law"] = ZIPF_KEYS if zipf else UNIFORM_KEYS
     record["keys"], record["key_first"] = keys.count, key_first
     return record, cumulative_weights(keys) if zipf else np.zeros(0)
+
+
+def write_count(record: np.ndarray, selectivity: float) -> None:
+    """Write a selectivity into a record of OPERATOR_DRAWS, shape ()."""
+    whole = math.floor(selectivity)
+    record["whole"], record["rest"] = whole, selectivity - whole
 
 
 def pack_time(law: TimeDistribution | None, seed: int, replication: int, name: str, purpose: str) -> np.ndarray:

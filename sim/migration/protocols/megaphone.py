@@ -34,12 +34,38 @@ class Megaphone(ReconfigurationProtocol):
     def _configure(self, ctx: ReconfigurationContext, step: int) -> None:
         """Issue the configuration updates of a step: (time, bin, worker)."""
         from_ns = ctx.configure(step)
+        if self.plan.late_ns:
+            for task in self.plan.senders:
+                ctx.send(task, "ahead")
+            ctx.timer(self.plan.late_ns, "late", (step, from_ns))
+        else:
+            self._update(ctx, from_ns)
+
+    def on_late(self, ctx: ReconfigurationContext, message: Message) -> None:
+        """The updates of a step come after their time, which the frontier may have passed: then they begin the step."""
+        step, from_ns = _pair(message)
+        self._update(ctx, from_ns)
+        ctx.when_heard("updated", step)
+
+    def _update(self, ctx: ReconfigurationContext, from_ns: int) -> None:
         for task in self.plan.senders:
             ctx.send(task, "configure", note=from_ns)
 
+    def on_updated(self, ctx: ReconfigurationContext, message: Message) -> None:
+        """All who send to the operator have the updates."""
+        assert isinstance(message.note, int)
+        self.all_in(f"updated {message.note}", ctx.me, ())
+        self._begin(ctx, message.note)
+
     def _await(self, ctx: ReconfigurationContext, step: int) -> None:
         """Let the step begin when its time is in the output frontier; all steps before are over."""
-        ctx.when_passed(step, "passed", then="begun")
+        self.all_in(f"awaited {step}", ctx.me, ())
+        self._begin(ctx, step)
+
+    def _begin(self, ctx: ReconfigurationContext, step: int) -> None:
+        updated = not self.plan.late_ns or self.heard(f"updated {step}")
+        if updated and self.heard(f"awaited {step}"):
+            ctx.when_passed(step, "passed", then="begun")
 
     def on_begun(self, ctx: ReconfigurationContext, message: Message) -> None:
         """The states of the step have left: with `lag`, what comes from now on is for the next step."""
@@ -75,9 +101,15 @@ class Megaphone(ReconfigurationProtocol):
 
     # -- F: at each task that sends to the operator
 
+    def on_ahead(self, ctx: ReconfigurationContext, message: Message) -> None:
+        """The control frontier has come to a stop: all that is born from now on is ahead of it."""
+        ctx.pause()
+
     def on_configure(self, ctx: ReconfigurationContext, message: Message) -> None:
         assert isinstance(message.note, int)
         ctx.place(message.note)
+        if self.plan.late_ns:
+            ctx.resume()
 
     # -- S: at the tasks of the operator
 

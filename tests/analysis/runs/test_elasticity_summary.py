@@ -38,12 +38,15 @@ def test_without_an_overloaded_host_there_is_no_share() -> None:
 
 
 def test_a_rescaling_takes_until_the_last_move() -> None:
-    found = rescales([small_records(rescales=[(1, 3 * S, 2, 4, 5, 7 * S), (1, 8 * S, 4, 1, 6, -1)])])
+    found = rescales(
+        [small_records(rescales=[(1, 3 * S, 2, 4, 5, 7 * S, 4 * S, 6 * S), (1, 8 * S, 4, 1, 6, -1, -1, -1)])]
+    )
     assert [(one.operator, one.before, one.after, one.moves) for one in found] == [
         ("count", 2, 4, 5),
         ("count", 4, 1, 6),
     ]
     assert [one.completion_s for one in found] == [4.0, None]
+    assert [one.pause_s for one in found] == [2.0, None]
 
 
 def priced(price: str | None) -> Scenario:

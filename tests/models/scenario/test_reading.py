@@ -61,7 +61,7 @@ SHAPES = [
     ("operators/count/parallelism", "2", "operators.count.parallelism = 2: must be a whole number"),
     ("operators/count/parallelism", 2.5, "operators.count.parallelism = 2.5: must be a whole number"),
     ("operators/count/parallelism", True, "operators.count.parallelism = True: must be a whole number"),
-    ("operators/count/selectivity", "1", "operators.count.selectivity = 1: must be a number"),
+    ("operators/count/selectivity", "1", "operators.count.selectivity = 1: must be a number, or a table"),
     ("operators/count/selectivity", float("nan"), "operators.count.selectivity = nan: must be finite"),
     ("operators/count/selectivity", -1.0, "operators.count.selectivity = -1.0: must be at least 0"),
     ("operators/count/paralelism", 2, "operators.count.paralelism: unknown key (did you mean parallelism?)"),

@@ -51,6 +51,17 @@ SHORT = {
         "events.kill.at=12 s",
         *ONCE,
     ],
+    **{
+        name: [
+            "duration=30 s",
+            "workload.bids.rate=184 /s",
+            "workload.auctions.rate=12 /s",
+            "events.there.at=9 s",
+            "events.back.at=15 s",
+            *ONCE,
+        ]
+        for name in ("nexmark-q4", "nexmark-q6")
+    },
     "nexmark-q5": ["duration=40 s", "workload.bids.rate=100 /s", "events.kill.at=12 s", *ONCE],
     "nexmark-q7": ["duration=25 s", "workload.bids.rate=100 /s", *ONCE],
     "nexmark-q8": [
