@@ -148,7 +148,7 @@ def _service_ns(loop: State, scan: State, visit: int, task: int) -> int:
     ns = v.service
     if ns == UNSURE:
         ns = service_ns(loop.draws[loop.tasks[task].operator], v.id)
-    return int(ns if speed == 1.0 else max(1, np.int64(np.rint(ns / speed))))
+    return int(ns) if speed == 1.0 else max(1, int(np.rint(ns / speed)))
 
 
 @kernel
