@@ -150,7 +150,9 @@ def _chosen(plan: RunPlan, engine: Engine, factor: float | None) -> tuple[PlaneF
         raise ValueError(f"no engine {engine!r}: there are {', '.join(ENGINES)}")
     kernel = kernel_for(plan)
     if kernel.name == BOTH and factor is None:
-        kernel = replace(kernel, name=EVENT_LOOP, why="checkpoints take too long to go on without the ids of tuples")
+        saved = plan.scenario.fault_tolerance.takes_checkpoints
+        why = "checkpoints take too long to go on without the ids of tuples" if saved else "tuples wait in two lists"
+        kernel = replace(kernel, name=EVENT_LOOP, why=why)
     return plane_of(kernel, factor or 1.0), kernel
 
 

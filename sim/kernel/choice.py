@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from models.records.tables import BOTH, EVENT_LOOP, SCAN, Kernel
-from models.scenario.events import HostFailure, Rebalance
+from models.scenario.events import HostFailure, Rebalance, Reconfigure
+from models.scenario.job import PerKeyState
 from models.steady_state.estimate import detail_and_steps
 from models.units import to_ns
 from sim.clock import Clock
@@ -21,6 +22,7 @@ from sim.control.cluster import Cluster, RunPlan
 from sim.data_plane import DataPlane, Listener, Plane
 from sim.kernel.hand_over.spells import failures, spells
 from sim.kernel.needs import needs_of
+from sim.kernel.scan.saving import keys_of
 
 _FUNCTIONS = {
     "scan": 113,
@@ -28,8 +30,10 @@ _FUNCTIONS = {
     "plain": 183,
     "extended": 312,
     "both": 300,
+    "lending": 590,
 }  # that are compiled until a run has begun, about
 WORTH = 2e7  # steps that two kernels are worth their compilation
+_WORTH_OF_STEPS = WORTH / 4  # the same where key groups move in steps, which costs the event loop most
 _LARGER = 1.5  # the exponent of what is compiled, for the time that it takes
 
 
@@ -39,9 +43,7 @@ def plane_of(kernel: Kernel, factor: float = 1.0) -> PlaneFactory:
     Where both have the run in turns, `factor` makes the time longer for which the event loop has it before a failure.
     """
     if kernel.name == BOTH:
-        from sim.kernel.hand_over.barriers import in_turns  # noqa: PLC0415
-
-        return in_turns(factor)
+        return _both(factor)
     if kernel.name == SCAN:
         from sim.kernel.scan.plane import ScanPlane  # noqa: PLC0415 - only one of the two is loaded
 
@@ -50,6 +52,20 @@ def plane_of(kernel: Kernel, factor: float = 1.0) -> PlaneFactory:
 
     full: Callable[[RunPlan, Cluster, Clock, Listener], DataPlane] = CompiledPlane
     return full
+
+
+def _both(factor: float) -> PlaneFactory:
+    from sim.kernel.hand_over.barriers import in_turns  # noqa: PLC0415
+    from sim.kernel.hand_over.borrowing import Borrowing, length_of  # noqa: PLC0415
+
+    in_spells = in_turns(factor)
+
+    def made(plan: RunPlan, cluster: Cluster, clock: Clock, listener: Listener) -> Plane:
+        if lends(plan):
+            return Borrowing(plan, cluster, clock, listener, length_of(plan))
+        return in_spells(plan, cluster, clock, listener)
+
+    return made
 
 
 @contextmanager
@@ -78,7 +94,7 @@ def code_of(kernel: Kernel, plan: RunPlan) -> str:
     from sim.kernel.event_loop.setup import needs_more  # noqa: PLC0415
 
     if kernel.name == BOTH:
-        return "both"
+        return "lending" if lends(plan) else "both"
     if kernel.name == SCAN:
         return "saving scan" if plan.scenario.fault_tolerance.takes_checkpoints else "scan"
     return "extended" if needs_more(plan) else "plain"
@@ -97,6 +113,8 @@ def kernel_for(plan: RunPlan) -> Kernel:
     need = next(needs_of(plan), None)
     if need is None:
         return Kernel(SCAN, "every task and every link is a first-in-first-out server of its own")
+    if need.at_times and lends(plan):
+        return Kernel(BOTH, f"{need.why}, and the scan lends what matters to it")
     if need.at_times and takes_turns(plan):
         barriers = plan.scenario.fault_tolerance.job_checkpoints is not None
         when = "and the scan has the run in between" if barriers else "at instants that are known before"
@@ -133,6 +151,25 @@ def takes_turns(plan: RunPlan) -> bool:
         return False
     found = spells(plan)
     return 2 * sum(spell.end - spell.begin for spell in found) < to_ns(scenario.duration_s)
+
+
+def lends(plan: RunPlan) -> bool:
+    """Return whether the scan has the run and lends tuples to the event loop where control acts: `Borrowing`.
+
+    All events move key groups in steps by Megaphone, which uses few verbs, and the run is long enough for two kernels.
+    """
+    events = plan.scenario.events.values()
+    steps = all(isinstance(one, Reconfigure) and one.protocol == "megaphone" for one in events)
+    if not events or not steps or plan.keeps_ids or plan.scenario.waves.interval_s is not None:
+        return False
+    if not all(need.at_times for need in needs_of(plan)):
+        return False
+    described = [operator.description for operator in plan.operators]
+    if any(one.threads > 1 and one.service is not None for one in described):
+        return False
+    if any(isinstance(one.description.state, PerKeyState) and keys_of(plan, one) is None for one in plan.operators):
+        return False
+    return detail_and_steps(plan.scenario, plan.inputs)[1] >= _WORTH_OF_STEPS * plan.scenario.replications
 
 
 def _has_quiet_times(plan: RunPlan) -> bool:

@@ -2,4 +2,7 @@
 
 `to_loop` and `to_scan` translate the state at an instant before which all is done and at which nothing is yet. `plane`
 decides when. All of it is Python on whole arrays: a run hands over a few times.
+
+While key groups move in steps the scan has the run, and lends tuples to the event loop (`loans`, `lending`,
+`returning`, which are compiled: there are thousands of loans); `borrowing` decides when.
 """

@@ -19,7 +19,17 @@ from sim.kernel.tools.pointer import State
 CHUNK_POOL = np.dtype([("free", "i4")])  # the first free piece, or NONE
 
 
-QUEUE = np.dtype([("n", "i8"), ("head", "i4"), ("head_place", "i4"), ("tail", "i4"), ("tail_place", "i4")], align=True)
+QUEUE = np.dtype(
+    [
+        ("n", "i8"),
+        ("gone", "i8"),  # tuples that have left: with it a place in the queue keeps its number
+        ("head", "i4"),
+        ("head_place", "i4"),
+        ("tail", "i4"),
+        ("tail_place", "i4"),
+    ],
+    align=True,
+)
 
 
 @kernel
@@ -61,6 +71,7 @@ def remove_first(state: State, queue: Any) -> None:
     """The first of the queue has left."""
     q = state.queues[queue]
     q.n -= 1
+    q.gone += 1
     q.head_place += 1
     if q.head_place == CHUNK or q.n == 0:
         piece = q.head

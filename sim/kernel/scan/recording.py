@@ -48,6 +48,11 @@ def grow(state: State, recording: Kept, need: int) -> None:
         longer[:rows] = state.visit_rows[:rows]
         state.visit_rows = longer
     recording.make_room(state.visit_rows.shape[0] + 1)
+    share(state, recording)
+
+
+def share(state: State, recording: TupleRecording) -> None:
+    """Write rows into the columns that the recording has now."""
     for name, column in _columns(recording).items():
         setattr(state, name, column)
 

@@ -15,6 +15,7 @@ import numpy as np
 from sim.kernel.event_loop.codes import BROADCAST, FIXED, FORWARD, GROUPED, KEYED, PER_KEY, PER_TUPLE, SHUFFLE
 from sim.kernel.scan.histograms import bin_arrivals, bin_delivered, bin_passed, bin_served
 from sim.kernel.scan.kept import count_applied, count_sent
+from sim.kernel.scan.placing import task_for
 from sim.kernel.scan.rows import add_arrivals, add_done
 from sim.kernel.scan.straight import is_straight, leads_one_way, make_outputs, send_straight, take_arrivals
 from sim.kernel.tools.cache import kernel
@@ -89,7 +90,7 @@ def send(
     if state.saves:
         count_sent(state, sender, at)
     by = sender if state.saves else origin
-    if state.task_host[state.partition_task[partition]] == state.task_host[origin]:
+    if state.task_host[task_for(state, partition, created)] == state.task_host[origin]:
         state.sent.local += 1
         post(state, down, at, tuple_id, created, key, partition, by)
     else:
@@ -367,7 +368,7 @@ def _send_over(state: State, number: int, n: int) -> None:
             if kind == BROADCAST:
                 partition = first + target
                 tuple_id = child_id(out.id, copy_code, target)
-            same = state.task_host[state.partition_task[partition]] == host
+            same = state.task_host[task_for(state, partition, out.created)] == host
             local += same
             e = state.box[place]
             place += 1

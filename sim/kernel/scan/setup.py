@@ -36,7 +36,7 @@ def state(
     draws = setup.draw_records(plan)
     sources = setup.source_records(plan, cluster, 2 * block)
     servers = _servers(plan, cluster)
-    queues = np.zeros(len(servers) + len(plan.host_groups), QUEUE)
+    queues = np.zeros(len(servers) + len(plan.host_groups) + 1, QUEUE)
     for name in ("head", "tail"):
         queues[name] = NONE
     names = tuple(plan.scenario.operators)
@@ -67,6 +67,8 @@ def state(
         partition_index=np.array(cluster.partition_index, np.int32),
         partition_operator=np.array(cluster.partition_operator, np.int32),
         partition_host=np.array([cluster.task_host[task] for task in cluster.partition_task], np.int32),
+        held_from=np.full(len(cluster.partition_task), saving.FAR_NS),
+        goals=np.array(cluster.partition_task, np.int32),
         task_host=np.array(cluster.task_host, np.int32),
         servers=servers,
         slots=np.zeros(threads, SLOT),
@@ -99,6 +101,7 @@ def state(
     made.span["aim"] = max(_AIM, 2 * len(servers))
     made.options["latency"], made.options["block"] = plan.latency_ns, block
     made.options["operators"], made.options["tasks"] = len(operators), len(servers)
+    made.options["aside"] = queues.size - 1
     made.options["counts_states"] = counts_states and not saves
     made.options["keeps_histograms"] = recording.detail == "histograms"
     if saves:
@@ -160,9 +163,9 @@ def grow(state: ScanState, recording: scan_recording.Kept) -> None:
     wanted = {int(state.edges["down"][k]): int(state.fan[k]) for k in edges}
     if stage["limited"]:
         wanted[int(state.options["operators"])] = sum(wanted.values())
-    _more_boxes(state, wanted, need)
+    more_boxes(state, wanted, need)
     if state.chunk_pool["free"] == NONE:
-        _more_chunks(state)
+        more_chunks(state)
     room = max(int(state.boxes["room"].max()), state.visit_rows.shape[0])
     if state.times.shape[0] < room:
         for name in _SCRATCH:
@@ -175,7 +178,7 @@ def _longer(array: np.ndarray, room: int) -> np.ndarray:
     return made
 
 
-def _more_boxes(state: ScanState, wanted: dict[int, int], need: int) -> None:
+def more_boxes(state: ScanState, wanted: dict[int, int], need: int) -> None:
     """Room for what `need` services send, and then some: `wanted` is what one of them sends at the most."""
     rooms = state.boxes["room"].copy()
     for place, fan in wanted.items():
@@ -193,12 +196,12 @@ def _more_boxes(state: ScanState, wanted: dict[int, int], need: int) -> None:
     state.boxes["first"], state.boxes["room"] = first, rooms
 
 
-def _more_chunks(state: ScanState) -> None:
+def more_chunks(state: ScanState) -> None:
     """Room for the backlog in few large steps: room takes memory when it is used, what is copied takes it twice."""
     old = state.chunk_next.shape[0]
     new = _PIECES[0] if old == 0 else max(_PIECES[1], (4 if old < _PIECES[2] else 2) * old)
     links = _longer(state.chunk_next, new)
     links[old:-1] = np.arange(old + 1, new)
-    links[-1] = NONE
+    links[-1] = state.chunk_pool["free"]
     state.chunks, state.chunk_next = _longer(state.chunks, new * CHUNK), links
     state.chunk_pool["free"] = old

@@ -19,11 +19,13 @@ from typing import Any
 
 import numpy as np
 
+from sim.kernel.event_loop.codes import NONE
 from sim.kernel.scan.checkpoints import checkpoints_fit, next_cut, process_checkpoints, take_turns
 from sim.kernel.scan.entities import BATCH, CHECKPOINTS_FULL, CHUNK, DONE, FLUSH, GROW, REFILL, earliest, occupy
 from sim.kernel.scan.kept import log_fits, note_arrival, note_start
 from sim.kernel.scan.links import LINK_OLD, append, has_chunk, lacks, remove_first, send_over_links
 from sim.kernel.scan.order import gather
+from sim.kernel.scan.placing import is_held, task_for
 from sim.kernel.scan.rows import sort_rows
 from sim.kernel.scan.send import absorb, complete, count_second, room, send_arrivals, sum_up_messages
 from sim.kernel.tools.cache import kernel
@@ -271,7 +273,7 @@ def _operator(state: State, operator: int) -> int:
 
 
 @kernel
-def _go_on(state: State, operator: int) -> int:
+def _go_on(state: State, operator: int) -> int:  # noqa: PLR0912 - stops anywhere for want of room
     """Go on with what was in service before the span, in the order of the starts; then with the queues."""
     stage = state.stages[operator]
     while True:
@@ -294,14 +296,20 @@ def _go_on(state: State, operator: int) -> int:
         t.serving = kept
         if state.progress.done == state.done.shape[0]:
             continue
-        if q.n > 0 and t.threads == 1 and not state.saves:  # the fast path, piece by piece in registers
+        placed = state.options.placed
+        if q.n > 0 and t.threads == 1 and not state.saves and not placed:  # the fast path, piece by piece in registers
             _empty_queue(state, task)
         while q.n > 0 and state.progress.done < state.done.shape[0]:
             start = earliest(state, task)
             if start >= state.span.end:
                 break
             e = state.chunks[q.head * CHUNK + q.head_place]
-            _begin(state, task, e, max(start, e.at), e.ns)
+            if is_held(state, e):
+                if not has_chunk(state, state.options.aside):
+                    return lacks(state, 1)
+                append(state, state.options.aside, e, e.ns)
+            else:
+                _begin(state, task, e, max(start, e.at), e.ns)
             remove_first(state, task)
         if state.progress.done < state.done.shape[0]:
             state.progress.next += 1
@@ -332,6 +340,7 @@ def _empty_queue(state: State, task: Any) -> None:
         if ended == 0:
             break
         q.n -= ended - 1
+        q.gone += ended - 1
         q.head_place += ended - 1
         remove_first(state, task)
         if ended < n:
@@ -353,6 +362,10 @@ def _fetch(state: State, operator: int, first: int, n: int) -> None:
         done.partition = e.partition
         done.origin = state.partition_task[e.partition]
         state.ids[k] = e.id
+    if state.options.placed:
+        for k in range(n):
+            done = state.done[k]
+            done.origin = task_for(state, done.partition, done.created)
 
 
 @kernel
@@ -392,16 +405,18 @@ def _take_turns(state: State, operator: int, n: int) -> bool:
         task = np.int64(e.origin)
         t = state.servers[task]
         # The thread that is free first takes the tuple. If none is free in the span it waits, and so does all that
-        # comes to the task after it; the next span begins with the queue.
+        # comes to the task after it; the next span begins with the queue. Where its turn has come and its key group has
+        # not, it waits aside.
         start = earliest(state, task)
-        if start >= until and not has_chunk(state, task):
+        waits_at = task if start >= until else state.options.aside if is_held(state, e) else NONE
+        if waits_at != NONE and not has_chunk(state, waits_at):
             state.progress.done = made
             state.progress.next = first + k
             return False
         if state.saves:
             note_arrival(state, e.partition, state.box[place + state.order[first + k]].origin, e.at)
-        if start >= until:
-            append(state, task, e, state.drawn[k])
+        if waits_at != NONE:
+            append(state, waits_at, e, state.drawn[k])
             continue
         start = max(start, e.at)
         end = start + state.drawn[k]

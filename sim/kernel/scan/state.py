@@ -45,6 +45,8 @@ OPTIONS = np.dtype(
         ("keeps_outputs", "u1"),  # until receivers have saved them
         ("always_full", "u1"),  # checkpoints hold the whole state
         ("counts_states", "u1"),  # the sizes of states are known, although no checkpoints are taken
+        ("placed", "u1"),  # key groups have next tasks
+        ("aside", "i8"),  # the queue of what waits for them there
         ("pools", "u1"),  # some tasks that outputs are kept for have several threads
     ],
     align=True,
@@ -123,7 +125,9 @@ ROOMS = (
             "partition_task": _i4,
             "partition_index": _i4,
             "partition_operator": _i4,
-            "partition_host": _i4,  # partitions do not move
+            "partition_host": _i4,
+            "held_from": _i8,  # of the next task of each partition: since when what is born is for it
+            "goals": _i4,  # and the task
             "task_host": _i4,
             "saving": SAVING,
         },

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from sim.kernel.event_loop.codes import BROADCAST, GROUPED, KEYED, SHUFFLE
+from sim.kernel.scan.placing import task_for
 from sim.kernel.tools.cache import Intrinsic, kernel
 from sim.kernel.tools.draws import SAME_KEY, UNIFORM_KEYS, child_id, mix, output_key, source_id, uniform
 from sim.kernel.tools.pointer import State
@@ -42,6 +43,9 @@ def send_straight(state: State, operator: int, n: int) -> None:
     """Send `ids` with `keys` when the first n of `done` end, all in one second and over links without a bandwidth."""
     number = state.stages[operator].first_edge
     _find_receivers(state, number, n)
+    if state.options.placed:
+        _send_to_next_tasks(state, number, n)
+        return
     b = state.boxes[state.edges[number].down]
     place, latency = b.first + b.n, state.options.latency
     local = 0
@@ -64,6 +68,26 @@ def send_straight(state: State, operator: int, n: int) -> None:
     b.sum += total
     state.sent.local += local
     state.sent.data += n - local
+
+
+@kernel
+def _send_to_next_tasks(state: State, number: int, n: int) -> None:
+    """The same where key groups have next tasks, which may be on other hosts."""
+    b = state.boxes[state.edges[number].down]
+    for k in range(n):
+        made, e = state.done[k], state.box[b.first + b.n + k]
+        same = state.task_host[task_for(state, state.drawn[k], made.created)] == state.task_host[made.origin]
+        state.sent.local += same
+        state.sent.data += 1 - same
+        e.at = made.end + (0 if same else state.options.latency)
+        e.id = state.ids[k]
+        e.created = made.created
+        e.key = state.keys[k]
+        e.partition = state.drawn[k]
+        e.origin = made.origin
+        b.sum += state.ids[k]
+    b.n += n
+    b.sent += n
 
 
 @kernel
