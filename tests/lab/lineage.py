@@ -126,7 +126,7 @@ def _outputs(partition: Partition, inputs: list[_Input]) -> Iterator[_Made]:
         return
     if operator.joins is None:
         for one in inputs:
-            for output, key in _made(operator, one.id, one.key):
+            for output, key in _made(operator, one.id, one.key, one.sender):
                 yield None, (one,), output, key
         return
     first = [one for one in inputs if one.sender == operator.joins]
