@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from analysis.runs.metrics import is_time, quantity
 from holdfast.terminal import table
 from models import display
-from scenarios.sweeps.plan import short_names, short_values
+from scenarios.sweeps.plan import short_names
 from scenarios.sweeps.summary import differences
 
 if TYPE_CHECKING:
@@ -89,10 +89,7 @@ def comparison_words(found: Sequence[Difference]) -> str:
 
 def _row(result: SweepResult, number: int, one: Difference) -> tuple[object, ...]:
     """Return the row of a design point; design 0 has no difference."""
-    sweep = result.plan.scenario.sweep
-    settings = [
-        short_values(sweep[key])[sweep[key].index(value)] for key, value in result.plan.points[number].settings.items()
-    ]
+    settings = result.plan.short_settings(number).values()
     mean = quantity(one.metric, one.second.mean)
     if number == 0:
         return (number, *settings, mean, "", "")

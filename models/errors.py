@@ -145,6 +145,8 @@ def _shorten(value: object) -> str:
     """Return a value as messages show it: on one line, of at most 80 characters."""
     try:
         text = value if isinstance(value, str) else repr(value)
+        if isinstance(value, bool):
+            text = text.lower()  # as files write it
         if isinstance(value, float) and "e" in text:
             text = display.exact(value)  # 0.00009 and not 9e-05
     except ValueError:  # Python does not write integers of many thousand digits

@@ -11,7 +11,7 @@ import typer
 from holdfast import sweep_tables, terminal
 from holdfast.commands.options import Master, On, OnWorkers, refuse_master
 from holdfast.progress import progress
-from scenarios.files.scenario import read_scenario, resolve
+from scenarios.files.scenario import read_scenario, refuse_swept, resolve
 from scenarios.pages.sweep import runs_of_designs, write_page
 from scenarios.runs.execute import COMPILING
 from scenarios.sweeps.best import best_sentence, best_summary, best_table, check_best
@@ -47,6 +47,7 @@ def sweep(
     del resume  # there is no other way
     refuse_master(master, on)
     loaded = read_scenario(resolve(file), settings or [])
+    refuse_swept(loaded.scenario, settings or [])
     check_best(loaded.scenario, best)
     with progress() as show_progress:
         result = run_sweep(

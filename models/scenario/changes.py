@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
@@ -65,6 +65,15 @@ def set_by_design(tables: Mapping[str, Any], changes: Mapping[str, object]) -> I
         if met is not None:
             hint = f"change {path_text(('designs', str(name), met))}"
             yield InputFault(path, value, f"is set by the design {name}, too: {met}", hint)
+
+
+def overruled_by_sweep(scenario: Scenario, paths: Iterable[str]) -> Iterator[InputFault]:
+    """Yield paths that the sweep of the scenario varies, or that are inside of what it varies."""
+    for path in paths:
+        met = next((one for one in scenario.sweep if split_path(path)[: len(split_path(one))] == split_path(one)), None)
+        if met is not None:
+            rule = f"is overruled by every design: the sweep varies {met}"
+            yield InputFault("--set", path, rule, f"change {path_text(('sweep', met))}")
 
 
 def _meet(one: str, other: str) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from models.errors import InputError, InputFault, raise_if_any
+from models.scenario.changes import overruled_by_sweep
 from models.scenario.events import Reconfigure
 from models.scenario.fault_tolerance import PlanFile
 from models.scenario.reading import raw_of, scenario_with_settings
@@ -45,6 +46,11 @@ def read_scenario(path: Path | str, overrides: Sequence[str] = ()) -> LoadedScen
     file = Path(path)
     scenario = scenario_with_settings(tables_of(file), dict(_settings(overrides)))
     return LoadedScenario(scenario, file.resolve().parent)
+
+
+def refuse_swept(scenario: Scenario, overrides: Sequence[str]) -> None:
+    """Raise InputError for overrides of what the sweep of the scenario varies: they would change no design."""
+    raise_if_any(overruled_by_sweep(scenario, (path for path, _ in _settings(overrides))))
 
 
 def _settings(overrides: Sequence[str]) -> Iterator[tuple[str, str]]:

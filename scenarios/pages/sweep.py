@@ -16,7 +16,6 @@ from models.table import Table
 from scenarios.files.write_once import write_text
 from scenarios.pages.designs import DesignRuns, designs, methods_of
 from scenarios.pages.run import versions
-from scenarios.sweeps.plan import one_line
 from scenarios.sweeps.side_by_side import metrics_of_moves, sentences, side_by_side
 from scenarios.sweeps.summary import sweep_answer
 from scenarios.sweeps.sweep import SweepResult
@@ -119,7 +118,7 @@ def _runs(result: SweepResult, number: int) -> DesignRuns:
     metrics = result.replications(number)
     failed = sum(row.point == number for row in result.failed)
     return DesignRuns(
-        ", ".join(f"{_short(path, point.settings)} {one_line(value)}" for path, value in point.settings.items())
+        ", ".join(f"{_short(path, point.settings)} {text}" for path, text in result.plan.short_settings(number).items())
         or "as it is",
         str(scenario.fault_tolerance.allocation) if scenario else "",
         scenario.elasticity.protocol if scenario and scenario.elasticity.policy != "none" else "",

@@ -146,7 +146,7 @@ def _of_sweep(directory: str, digits: str) -> Design:
 
 def settings_text(plan: SweepPlan, number: int) -> str:
     """Return the settings of a design point in words."""
-    return ", ".join(f"{path} = {value}" for path, value in plan.points[number].settings.items()) or "no settings"
+    return ", ".join(f"{path} = {text}" for path, text in plan.short_settings(number).items()) or "no settings"
 
 
 def compare_designs(

@@ -52,6 +52,12 @@ class SweepPlan:
         """The design points, by number."""
         return tuple(design_points(self.scenario))
 
+    def short_settings(self, number: int) -> dict[str, str]:
+        """Return the settings of a design point, each in a few words that tell it from others of the sweep."""
+        sweep = self.scenario.sweep
+        settings = self.points[number].settings
+        return {path: short_values(sweep[path])[sweep[path].index(value)] for path, value in settings.items()}
+
     @property
     def runs(self) -> int:
         """How many runs there are."""

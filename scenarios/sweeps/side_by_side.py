@@ -14,7 +14,7 @@ from models.scenario.reading import DesignPoint
 from models.scenario.rules import not_simulated
 from models.scenario.scenario import Scenario
 from models.table import Column, Table
-from scenarios.sweeps.plan import short_names, short_values
+from scenarios.sweeps.plan import short_names
 from scenarios.sweeps.summary import chosen_metrics
 from scenarios.sweeps.sweep import SweepResult
 
@@ -52,9 +52,9 @@ def side_by_side(result: SweepResult, metrics: Sequence[str]) -> Table:
     held = guarantees(result)
     last = [Column("if a host fails", number=False, whole=True)] if len({*held.values()}) > 1 else []
     rows = []
-    for number, point in enumerate(result.plan.points):
+    for number in range(len(result.plan.points)):
         own = result.replications(number)
-        names = [short_values(sweep[key])[sweep[key].index(value)] for key, value in point.settings.items()]
+        names = result.plan.short_settings(number).values()
         said = [held.get(number, "")] * len(last)
         rows.append((*names, *(mean_over(own, name).mean for name in metrics), *said))
     empty = [*[None] * len(metrics), *[""] * len(last)]

@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 from runs_inside import inside
 
+from holdfast import read_design, scenario_from, scenario_with
 from holdfast.cli import main
+from models.scenario.changes import overruled_by_sweep
+from models.scenario.reading import raw_of
+from scenarios.files.scenario import path_of, read_scenario
 
 SWEEP = ["sweep", "tiny-sweep", "--set", "duration=24 s", "--set", "replications=2"]
 
@@ -142,6 +146,29 @@ def test_designs_of_a_sweep_and_runs_can_be_compared(
     assert "latency_s.mean" in out
 
 
+def test_only_what_a_sweep_varies_as_a_whole_overrules_a_setting() -> None:
+    base = scenario_from(raw_of(read_scenario(path_of("tiny-sweep")).scenario) | {"sweep": {}})
+    for swept, refused in (("events.crash.at", True), ("events.crash.at.high", False)):
+        at = {"distribution": "uniform", "low": "9 s", "high": "10 s"}
+        values = ["11 s", "12 s"]
+        made = scenario_with(base, {"events.crash.at": at, "sweep": {swept: values}})
+        assert len(list(overruled_by_sweep(made, ["events.crash.at.high", "seed"]))) == 1
+        assert bool(list(overruled_by_sweep(made, ["events.crash.at"]))) == refused
+    assert list(overruled_by_sweep(base, ["events.crash.at"])) == []
+
+
+def test_designs_that_are_compared_are_named_as_in_the_table_of_the_sweep(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    swept = 'sweep={ "events.crash.at" = ["20 s", { distribution = "uniform", low = "18 s", high = "19 s" }] }'
+    there = str(tmp_path / "out")
+    arguments = ["--set", swept, "--set", "duration=24 s", "--set", "replications=1", "--out", there]
+    code, table, _ = run(capsys, "sweep", "tiny-sweep", *arguments)
+    assert (code, "uniform, 18 s, 19 s" in table) == (0, True)
+    assert f"{there}:1 (events.crash.at = uniform, 18 s, 19 s)" in read_design(f"{there}:1").title
+    assert "at uniform, 18 s, 19 s" in (tmp_path / "out" / "report.html").read_text()
+
+
 @pytest.fixture
 def half(made: Path, tmp_path: Path) -> Path:
     """The sweep with nothing but the first design's first chunk."""
@@ -164,6 +191,10 @@ def half(made: Path, tmp_path: Path) -> Path:
         ([*SWEEP, "--out", "MADE", "--time-limit", "nan"], "--time-limit = nan: must be between"),
         ([*SWEEP, "--out", "HALF", "--metric", "latency"], "is no metric of this sweep"),
         ([*SWEEP, "--set", "sweep={ replications = [1, 2] }", "--out", "MADE"], "cannot be varied"),
+        (
+            [*SWEEP, "--set", "fault_tolerance.kind=full", "--out", "MADE"],
+            "--set = fault_tolerance.kind: is overruled by every design: the sweep varies fault_tolerance.kind",
+        ),
         (["compare", "MADE:0", "MADE:1", "--metric", "latency_s.p98"], 'did you mean "latency_s.p99"?'),
         (["compare", "MADE:0", "nowhere"], "nowhere"),
         (["sweep", "tiny-sweep", "--out", "MADE"], "holds a sweep of another scenario: duration, replications"),

@@ -15,6 +15,7 @@ from models.scenario.cluster import ExponentialFailures, ScheduledFailures
 from models.scenario.events import Death, HostFailure, HostJoin, HostRestart, Rebalance
 from models.scenario.inputs import RunInputs
 from models.scenario.job import WindowState
+from models.scenario.rules.times import detected_s, failures_of_dead_hosts
 from models.scenario.scenario import Scenario
 from models.schema_types import Description
 from models.steady_state.checkpoint_traffic import Bottleneck, bottlenecks
@@ -212,10 +213,11 @@ def _of_times(scenario: Scenario) -> Iterator[Advice]:
         yield Advice("detector.loss", text)
     if scenario.detector.timeout_s < scenario.detector.heartbeat_s and not scenario.detector.errs:
         yield Advice("detector.timeout", "is shorter than the heartbeat: healthy hosts count as dead")
-    for name, event in scenario.events.items():
-        if isinstance(event, HostFailure) and _detected_s(scenario, event) >= duration:
-            text = "is so late that the failure is not detected before the run ends"
-            yield Advice(path_text(("events", name, "at")), text)
+    yield from _of_events(scenario)
+    for name, operator in scenario.operators.items():
+        if operator.window is not None and operator.window.length_s >= duration:
+            text = f"is not shorter than the run of {units.show(duration, 's')}: no window ends"
+            yield Advice(path_text(("operators", name, "window", "length")), text)
     for name, group in scenario.hosts.items():
         if isinstance(group.failures, ScheduledFailures) and min(group.failures.at_s) >= duration:
             yield Advice(path_text(("hosts", name, "failures", "at")), "is after the end of the run")
@@ -226,17 +228,15 @@ def _of_times(scenario: Scenario) -> Iterator[Advice]:
             yield Advice(where, "is after the end of the run")
 
 
-def _detected_s(scenario: Scenario, failure: HostFailure) -> float:
-    """Return when a failure is detected: by broken connections, by silence after a heartbeat, or at the repair."""
-    heartbeat_s = scenario.detector.heartbeat_s
-    at_s = failure.mean_s
-    last = max(0.0, math.ceil(at_s / heartbeat_s) - 1) * heartbeat_s
-    detected = max(at_s, last + scenario.detector.patience_s(failure.silent))
-    if scenario.detector.check_s is not None:
-        detected = math.ceil(detected / scenario.detector.check_s) * scenario.detector.check_s
-    detected = min(detected, at_s + scenario.detector.notices_s(failure.silent))
-    returns = failure.repair_s is not None and scenario.detector.returns != "unnoticed"
-    return min(detected, at_s + failure.repair_s) if returns and failure.repair_s is not None else detected
+def _of_events(scenario: Scenario) -> Iterator[Advice]:
+    """Warn of failures that come to nothing: noticed after the end, or of a host that is down already."""
+    for name, event in scenario.events.items():
+        if isinstance(event, HostFailure) and detected_s(scenario, event) >= scenario.duration_s:
+            text = "is so late that the failure is not detected before the run ends"
+            yield Advice(path_text(("events", name, "at")), text)
+    for name, before in failures_of_dead_hosts(scenario):
+        text = f"nothing happens: the host is down since events.{before}"
+        yield Advice(path_text(("events", name, "at")), text)
 
 
 def _of_failures(scenario: Scenario) -> Iterator[Advice]:
@@ -286,6 +286,9 @@ def _of_unused(scenario: Scenario) -> Iterator[Advice]:
         yield Advice(f"{here}.allocation", f"has no effect: checkpoints are kept {where}")
     if "adjustment" in written and tolerance.trims_by_acks and not scenario.adjusts:
         yield Advice(f"{here}.adjustment", "has no effect: no operator is adjusted in the run")
+    times = (f"recovery.adaptive.{key}" for key in _written(scenario.recovery.adaptive))
+    if not scenario.recovery.adapts and not all(scenario.is_by_engine(path) for path in times):
+        yield Advice("recovery.adaptive", "has no effect: recovery.scheduler is default")
 
 
 def _written(table: Description) -> set[str]:

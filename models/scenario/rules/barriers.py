@@ -8,6 +8,7 @@ from models import units
 from models.errors import NO_VALUE, InputFault
 from models.scenario.events import HostFailure, Rescale
 from models.scenario.fault_tolerance import Barriers
+from models.scenario.rules.dataflow import a_kind
 from models.scenario.scenario import Scenario
 from models.validation_messages import path_text
 
@@ -114,7 +115,7 @@ def _of_commits(scenario: Scenario) -> Iterator[InputFault]:
         if operator.commit == "at-once":
             continue
         if operator.kind != "sink":
-            rule, hint = f"is possible for a sink, not for a {operator.kind}", "remove it"
+            rule, hint = f"is possible for a sink, not for {a_kind(operator.kind)}", "remove it"
         elif tolerance.batches is not None:
             rule, hint = "is not possible with micro-batches: what a batch delivers is visible with it", "remove it"
         elif tolerance.job_checkpoints is None:

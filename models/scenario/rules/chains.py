@@ -17,11 +17,17 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
     `broken` as in `models.scenario.rules.faults`.
     """
     engine = scenario.engine.name if scenario.engine else "flink"
-    asked = {path_text(("operators", name, "chain")): name for name, one in scenario.operators.items() if one.chain}
+    said = {
+        path_text(("operators", name, "chain")): name
+        for name, one in scenario.operators.items()
+        if one.chain is not None
+    }
+    asked = {path: name for path, name in said.items() if scenario.operators[name].chain}
     if engine != "flink":
         if scenario.placement.chaining:
             yield InputFault("placement.chaining", "true", "is of Flink", "remove it")
-        yield from (InputFault(path, "true", "is of Flink", "remove it") for path in asked)
+        for path, name in said.items():
+            yield InputFault(path, str(name in asked.values()).lower(), "is of Flink", "remove it")
         return
     if not all(whole(section, broken) for section in ("operators", "placement", "hosts", "events", "fault_tolerance")):
         return

@@ -82,7 +82,7 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
         yield from _of_shape(scenario)
 
 
-def _a(kind: str) -> str:
+def a_kind(kind: str) -> str:
     """Return a kind of operator with its article."""
     return f"an {kind}" if kind[0] == "a" else f"a {kind}"
 
@@ -101,7 +101,7 @@ def _of_workload(scenario: Scenario, broken: Collection[str]) -> Iterator[InputF
             kind = scenario.operators[name].kind
             if kind != "source":
                 yield InputFault(
-                    path_text(("workload", name)), NO_VALUE, f"operator {name} is {_a(kind)}, not a source"
+                    path_text(("workload", name)), NO_VALUE, f"operator {name} is {a_kind(kind)}, not a source"
                 )
         elif name not in unread and "operators" not in broken:
             yield unknown_name(("workload", name), name, "source", sources, shown=NO_VALUE)
@@ -130,7 +130,7 @@ def _of_inputs(scenario: Scenario, name: str, operator: Operator, known: Collect
     if operator.kind == "source" and operator.inputs:
         yield InputFault(_at(name, "inputs"), NO_VALUE, "a source has no inputs")
     if operator.kind != "source" and not operator.inputs:
-        yield InputFault(_at(name, "inputs"), NO_VALUE, f"is missing: {_a(operator.kind)} needs an input")
+        yield InputFault(_at(name, "inputs"), NO_VALUE, f"is missing: {a_kind(operator.kind)} needs an input")
     for upstream, partitioning in operator.inputs.items():
         other = scenario.operators.get(upstream)
         if other is None:
@@ -158,7 +158,7 @@ def _of_kind(name: str, operator: Operator) -> Iterator[InputFault]:
     """Yield keys that the kind of an operator needs or excludes."""
     kind = operator.kind
     if kind in _WITH_SERVICE and operator.service is None:
-        yield InputFault(_at(name, "service"), NO_VALUE, f"is missing: {_a(kind)} needs a service time")
+        yield InputFault(_at(name, "service"), NO_VALUE, f"is missing: {a_kind(kind)} needs a service time")
     if kind == "aggregate" and operator.inputs and not operator.keyed:
         yield InputFault(_at(name, "inputs"), NO_VALUE, "an aggregate needs an input partitioned by key")
     if kind == "join" and len(operator.inputs) == 1:
@@ -167,7 +167,7 @@ def _of_kind(name: str, operator: Operator) -> Iterator[InputFault]:
     if kind == "source":
         yield from _of_source(name, operator)
     elif operator.reading is not None:
-        yield InputFault(_at(name, "reading"), NO_VALUE, f"{_a(kind)} reads no log", "sources do")
+        yield InputFault(_at(name, "reading"), NO_VALUE, f"{a_kind(kind)} reads no log", "sources do")
     if kind == "sink" and operator.output is not None:
         yield InputFault(_at(name, "output"), NO_VALUE, "a sink has no output")
 
@@ -208,7 +208,7 @@ def _of_window(name: str, operator: Operator) -> Iterator[InputFault]:
         return
     if operator.kind not in ("aggregate", "join"):
         yield InputFault(
-            _at(name, "window"), NO_VALUE, f"{_a(operator.kind)} has no window: an aggregate or a join has"
+            _at(name, "window"), NO_VALUE, f"{a_kind(operator.kind)} has no window: an aggregate or a join has"
         )
     for key, value_s in (("length", window.length_s), ("slide", window.step_s)):
         if value_s < SHORTEST_S:
@@ -316,7 +316,7 @@ def _of_shape(scenario: Scenario) -> Iterator[InputFault]:
     kinds = {operator.kind for operator in operators.values()}
     for kind in ("source", "sink"):
         if kind not in kinds:
-            yield InputFault("operators", NO_VALUE, f"at least one operator must be {_a(kind)}")
+            yield InputFault("operators", NO_VALUE, f"at least one operator must be {a_kind(kind)}")
     for name, operator in operators.items():
         if operator.kind != "sink" and not graph[name]:
             yield InputFault(path_text(("operators", name)), NO_VALUE, "nobody reads the output of this operator")

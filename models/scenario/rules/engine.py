@@ -53,6 +53,7 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
         yield InputFault("detector.timeout", shown, rule, "set detector.heartbeat as well")
     yield from _of_keys(scenario, engine.name)
     yield from _of_readings(scenario, engine.name, engine.short)
+    yield from _of_windows(scenario, engine.name, engine.short)
     if engine.name == "spark":
         yield from _without_slots(scenario, "an executor of Spark has cores", "spark.executor.cores")
         yield from _of_executors(scenario)
@@ -66,7 +67,7 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
         instead = "a supervisor of Storm has ports, each for a worker with any number of executors"
         yield from _without_slots(scenario, instead, "supervisor.slots.ports", "workers.slots")
         yield from _without_restarts(scenario, "a topology of Storm runs as Nimbus has assigned it")
-        yield from storm.of_topology(scenario)
+        yield from storm.of_topology(scenario, broken)
     if "fault_tolerance" not in broken:
         yield from _TOLERANCES[engine.name](scenario)
 
@@ -117,6 +118,19 @@ def _of_readings(scenario: Scenario, engine: str, short: str) -> Iterator[InputF
             where, shown = path_text(("operators", name, "reading", "file")), units.show(operator.reading.file_s, "s")
             hint = "write reading = { poll = 1000, cost = ... } (max.poll.records)"
             yield InputFault(where, shown, f"is not of {short}: topics have no files", hint)
+
+
+_SLIDES = {"spark": "slideDuration of window()", "kafka-streams": "advanceBy() of TimeWindows"}
+
+
+def _of_windows(scenario: Scenario, engine: str, short: str) -> Iterator[InputFault]:
+    """Yield windows with gaps between them, which these engines refuse."""
+    for name, operator in scenario.operators.items():
+        window = operator.window
+        if engine in _SLIDES and window is not None and window.step_s > window.length_s:
+            where, shown = path_text(("operators", name, "window", "slide")), units.show(window.step_s, "s")
+            rule = f"must be at most the length of the window with {short}, {units.show(window.length_s, 's')}"
+            yield InputFault(where, shown, rule, _SLIDES[engine])
 
 
 class _Words(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from models import units
 from models.errors import NO_VALUE, InputFault
@@ -11,8 +11,11 @@ from models.scenario.scenario import Scenario
 from models.validation_messages import path_text
 
 
-def of_topology(scenario: Scenario) -> Iterator[InputFault]:
-    """Yield what the workers of a topology, or those who watch them, do not do, and times that nothing says."""
+def of_topology(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
+    """Yield what the workers of a topology, or those who watch them, do not do, and times that nothing says.
+
+    `broken` as in `models.scenario.rules.faults`.
+    """
     workers, detector, recovery = scenario.workers, scenario.detector, scenario.recovery
     if not workers.together:
         rule = "is not what Storm does: the executors of a worker start together again"
@@ -20,14 +23,15 @@ def of_topology(scenario: Scenario) -> Iterator[InputFault]:
     if recovery.strategy is not None:
         rule = "is of Flink: a supervisor starts a worker that has died, and Nimbus reassigns it, as often as it takes"
         yield InputFault("recovery.strategy", recovery.strategy.kind, rule, "remove it")
-    for key, value in (("failed_calls", detector.failed_calls), ("connection", detector.connection_s)):
+    connection = None if detector.connection_s is None else units.show(detector.connection_s, "s")
+    for key, value in (("failed_calls", detector.failed_calls), ("connection", connection)):
         if value is not None:
             rule = "is not of Storm: Nimbus reassigns executors that were silent for nimbus.task.timeout.secs"
             yield InputFault(f"detector.{key}", value, rule, "remove it, and set detector.timeout")
     if detector.returns != "noticed":
         rule = "is not what Storm does: a supervisor that is back starts the workers that are assigned to it"
         yield InputFault("detector.returns", detector.returns, rule, "remove it")
-    if scenario.may_fail and recovery.restart is None:
+    if scenario.may_fail and recovery.restart is None and "recovery" not in broken:
         rule = "is missing: nothing says how long a worker takes to start (download, JVM, connections)"
         hint = 'measure it in the log of a supervisor: restart = { distribution = "deterministic", value = "10 s" }'
         yield InputFault("recovery.restart", NO_VALUE, rule, hint)

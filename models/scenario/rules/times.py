@@ -14,7 +14,7 @@ from models import display, units
 from models.distributions import Deterministic, Uniform
 from models.engines.restart_strategies import ExponentialDelay, FailureRate, FixedDelay
 from models.errors import NO_VALUE, InputFault
-from models.scenario.events import Event, Reconfigure
+from models.scenario.events import Event, HostFailure, Reconfigure
 from models.scenario.scenario import Scenario
 from models.scenario.workload import (
     Keys,
@@ -73,6 +73,30 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
     if "elasticity" not in broken and not scenario.elasticity.low < scenario.elasticity.high:
         rule = f"must be less than elasticity.high = {display.number(scenario.elasticity.high, 6)}"
         yield InputFault("elasticity.low", scenario.elasticity.low, rule)
+
+
+def detected_s(scenario: Scenario, failure: HostFailure) -> float:
+    """Return when a failure is detected: by broken connections, by silence after a heartbeat, or at the repair."""
+    heartbeat_s = scenario.detector.heartbeat_s
+    at_s = failure.mean_s
+    last = max(0.0, math.ceil(at_s / heartbeat_s) - 1) * heartbeat_s
+    detected = max(at_s, last + scenario.detector.patience_s(failure.silent))
+    if scenario.detector.check_s is not None:
+        detected = math.ceil(detected / scenario.detector.check_s) * scenario.detector.check_s
+    detected = min(detected, at_s + scenario.detector.notices_s(failure.silent))
+    returns = failure.repair_s is not None and scenario.detector.returns != "unnoticed"
+    return min(detected, at_s + failure.repair_s) if returns and failure.repair_s is not None else detected
+
+
+def failures_of_dead_hosts(scenario: Scenario) -> Iterator[tuple[str, str]]:
+    """Yield the name of each failure whose host is down for sure when it would happen, and of the failure before."""
+    failures = {name: event for name, event in scenario.events.items() if isinstance(event, HostFailure)}
+    for name, event in failures.items():
+        for before, other in failures.items():
+            back_s = math.inf if other.repair_s is None else other.earliest_s + other.repair_s
+            if other.host == event.host and other.latest_s < event.earliest_s and event.latest_s < back_s:
+                yield name, before
+                break
 
 
 def _of_restarts(scenario: Scenario) -> Iterator[InputFault]:

@@ -280,7 +280,7 @@ def test_the_terminal_and_the_page_say_when_output_is_visible() -> None:
 @pytest.mark.parametrize(
     ("name", "changes", "rule"),
     [
-        ("sum", {}, "is possible for a sink"),
+        ("sum", {}, "is possible for a sink, not for an aggregate"),
         ("out", {"barriers": None}, "needs fault_tolerance.barriers"),
         ("out", {"guarantee": "at-least-once"}, "needs the guarantee exactly-once"),
     ],

@@ -25,7 +25,7 @@ def faults(**fields):
         ({"cost": []}, "cost: must have shape (n, n), has (0,)"),
         ({"cost": [[], []]}, "cost = (2, 0): must have at least one checkpoint and one node"),
         ({"cost": [[1, "2", 3], [4, 5, 6]]}, "cost[0][1] = 2: must be a number"),
-        ({"cost": [[1, True, 3], [4, 5, 6]]}, "cost[0][1] = True: must be a number"),
+        ({"cost": [[1, True, 3], [4, 5, 6]]}, "cost[0][1] = true: must be a number"),
         ({"cost": [[1, None, 3], [4, 5, 6]]}, "cost[0][1] = None: must be a number"),
         ({"cost": [[1, float("nan"), 3], [4, 5, 6]]}, "cost[0][1] = nan: must be a finite number"),
         ({"cost": [[1, float("inf"), 3], [4, 5, -1e200]]}, "cost[0][1] = inf: must be a finite number"),

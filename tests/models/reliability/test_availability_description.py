@@ -33,7 +33,7 @@ def made(**changes):  # type: ignore[no-untyped-def]
         ({"p": 1.5}, "p = 1.5: must be at most 1"),
         ({"p": [0.1, -1]}, "p[1] = -1: must be at least 0"),
         ({"p": []}, "p = []: must have at least 1 entry"),
-        ({"p": True}, "p = True: must be a number"),
+        ({"p": True}, "p = true: must be a number"),
         ({"p": float("nan")}, "p = nan: must be finite"),
         ({"p": None}, "p: is missing: nothing says how often a is down (p = 0.01, or times)"),
         ({"queries": {"q": []}}, "queries.q = []: must have at least 1 entry"),

@@ -99,6 +99,7 @@ def test_every_key_of_changelogs_and_members_has_a_behaviour() -> None:
     assert {one.status for one in kafka_streams.BEHAVIOURS} == {*Status}
 
 
+GAPS = {"window": {"length": "5 s", "slide": "6 s"}}
 REFUSED_BY_KAFKA: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown version": ({"engine": {"name": "kafka-streams", "version": "2.8"}}, "must be 3.9, 4.0, 4.1, 4.2 or"),
     "another method": (
@@ -212,6 +213,17 @@ REFUSED_BY_KAFKA: dict[str, tuple[dict[str, Any], str]] = {
     "too few threads": (
         {"hosts": {"broker": {}, "app": {"count": 3, "cores": 2}}},
         "operators.sum.parallelism = 8: is more than the threads of all instances, 6",
+    ),
+    "windows with gaps": (
+        {
+            "operators": JOB["operators"]
+            | {"sum": JOB["operators"]["sum"] | {"window": {"length": "5 s", "slide": "6 s"}}}
+        },
+        "operators.sum.window.slide = 6 s: must be at most the length of the window with Kafka Streams, 5 s",
+    ),
+    "an operator that begins a chain": (
+        {"operators": JOB["operators"] | {"sum": JOB["operators"]["sum"] | {"chain": False}}},
+        "operators.sum.chain = false: is of Flink",
     ),
 }
 

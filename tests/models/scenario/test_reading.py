@@ -60,7 +60,7 @@ SHAPES = [
     ("operators/count/parallelism", 0, "operators.count.parallelism = 0: must be at least 1"),
     ("operators/count/parallelism", "2", "operators.count.parallelism = 2: must be a whole number"),
     ("operators/count/parallelism", 2.5, "operators.count.parallelism = 2.5: must be a whole number"),
-    ("operators/count/parallelism", True, "operators.count.parallelism = True: must be a whole number"),
+    ("operators/count/parallelism", True, "operators.count.parallelism = true: must be a whole number"),
     ("operators/count/selectivity", "1", "operators.count.selectivity = 1: must be a number, or a table"),
     ("operators/count/selectivity", float("nan"), "operators.count.selectivity = nan: must be finite"),
     ("operators/count/selectivity", -1.0, "operators.count.selectivity = -1.0: must be at least 0"),
@@ -107,7 +107,7 @@ SHAPES = [
     (
         "workload/words/rate",
         True,
-        'workload.words.rate = True: must be a rate such as "100 /s" or a table with steps, ramp, series or profile',
+        'workload.words.rate = true: must be a rate such as "100 /s" or a table with steps, ramp, series or profile',
     ),
     (
         "workload/words/rate",
@@ -162,7 +162,7 @@ SHAPES = [
     ("seed", 2**63, f"seed = {2**63}: must be at most 2^63 - 1"),
     ("format", 2, "format = 2: is not a format known here: 1 is"),
     ("format", "1", "format = 1: is not a format known here: 1 is"),
-    ("format", True, "format = True: is not a format known here: 1 is"),
+    ("format", True, "format = true: is not a format known here: 1 is"),
     ("durations", "1 s", "durations: unknown key (did you mean duration?)"),
     ("sweep", {"seed": 3}, "sweep.seed = 3: must be a list"),
     ("sweep", {"seed": [1, "x"]}, "sweep.seed[1] = x: must be a whole number"),

@@ -109,6 +109,7 @@ def test_event_time_is_there_as_the_tables_say(what: str) -> None:
     assert not_simulated(made) == []
 
 
+GAPS = {"window": {"length": "5 s", "slide": "6 s"}}
 REFUSED_BY_SPARK: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown version": ({"engine": {"name": "spark", "version": "2.4"}}, "engine.version = 2.4: must be 3.5, 4.0"),
     "a version of Flink": ({"engine": {"name": "spark", "version": "1.20"}}, "must be 3.5, 4.0, 4.1, 4.2 or 4.3"),
@@ -160,6 +161,17 @@ REFUSED_BY_SPARK: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "elasticity": ({"elasticity": {"policy": "threshold"}}, "dynamic allocation is not"),
     "waves": ({"waves": {"interval": "1 s"}}, "waves: is of Storm, not of Spark"),
+    "windows with gaps": (
+        {
+            "operators": JOB["operators"]
+            | {"sum": JOB["operators"]["sum"] | {"window": {"length": "5 s", "slide": "6 s"}}}
+        },
+        "operators.sum.window.slide = 6 s: must be at most the length of the window with Spark, 5 s (slideDuration",
+    ),
+    "an operator that begins a chain": (
+        {"operators": JOB["operators"] | {"sum": JOB["operators"]["sum"] | {"chain": False}}},
+        "operators.sum.chain = false: is of Flink",
+    ),
 }
 
 

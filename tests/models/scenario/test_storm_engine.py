@@ -155,7 +155,7 @@ REFUSED_BY_STORM: dict[str, tuple[dict[str, Any], str]] = {
         "recovery.strategy = fixed-delay: is of Flink: a supervisor starts a worker that has died",
     ),
     "refused heartbeats": ({"detector": {"failed_calls": 2}}, "Nimbus reassigns executors that were silent"),
-    "broken connections": ({"detector": {"connection": "0 s"}}, "detector.connection = 0.0: is not of Storm"),
+    "broken connections": ({"detector": {"connection": "0 s"}}, "detector.connection = 0 s: is not of Storm"),
     "lost heartbeats": ({"detector": {"loss": 0.1}}, "detector.loss = 0.1: is not simulated with Storm"),
     "returns that nobody notices": (
         {"detector": {"returns": "unnoticed"}},
@@ -179,6 +179,10 @@ REFUSED_BY_STORM: dict[str, tuple[dict[str, Any], str]] = {
         "events.m.protocol = ccr: is no protocol of Storm, whose rebalance kills all workers",
     ),
     "no wait": ({"events": {"m": MOVE}}, "events.m.wait: is missing: storm rebalance deactivates spouts for"),
+    "an operator that begins a chain": (
+        {"operators": JOB["operators"] | {"sum": JOB["operators"]["sum"] | {"chain": False}}},
+        "operators.sum.chain = false: is of Flink",
+    ),
     "a hash of Flink": (
         {"operators": JOB["operators"] | {"sum": JOB["operators"]["sum"] | {"key_hash": "flink-string"}}},
         "operators.sum.key_hash = flink-string: is the hash of another engine",
@@ -195,6 +199,11 @@ def test_what_storm_does_not_have_is_refused_in_its_words(what: str) -> None:
     changes, words = REFUSED_BY_STORM[what]
     (found,) = refused_by_storm(**changes)
     assert words in found
+
+
+def test_a_fault_within_recovery_does_not_hide_the_time_of_a_start() -> None:
+    found = refused_by_storm(recovery={"restart": START, "warm_up": {"duration": "5 s"}})
+    assert [one.partition(":")[0] for one in found] == ["recovery.warm_up.slowdown"]
 
 
 def test_a_rebalance_of_storm_says_its_wait() -> None:

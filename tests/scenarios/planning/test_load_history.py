@@ -66,7 +66,7 @@ def test_a_plan_can_be_verified(tmp_path: Path, method: str, capsys: pytest.Capt
         ([["a"]] * 12, r"history\.group\[0\] = \['a'\]: must be a text"),
         ([None] * 12, r"history\.group\[0\] = None: must be a text"),
         (["a"] * 11 + [1.5], r"history\.group\[11\] = 1\.5: must be a text"),
-        ([True] * 12, r"history\.group\[0\] = True: must be a text"),
+        ([True] * 12, r"history\.group\[0\] = true: must be a text"),
     ],
 )
 def test_groups_that_are_none_are_one_clear_error(tmp_path: Path, group: object, message: str, method: str) -> None:

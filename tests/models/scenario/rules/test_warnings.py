@@ -39,6 +39,7 @@ DOUBTFUL: list[tuple[dict[str, object], str]] = [
         "detector.loss: a healthy host is suspected about 19.2 times in the run",
     ),
     ({"events/crash/at": "599 s"}, "events.crash.at: is so late that the failure is not detected"),
+    ({"operators/count/window": {"length": "10 min"}}, "operators.count.window.length: is not shorter than the run"),
     ({"events": {}}, "fault_tolerance: checkpoints are taken and nothing ever fails"),
     ({"fault_tolerance": {}}, "fault_tolerance: hosts fail and nothing is checkpointed"),
     (
@@ -85,6 +86,51 @@ DOUBTFUL: list[tuple[dict[str, object], str]] = [
 def test_what_is_probably_not_meant_makes_a_warning(changes: dict[str, object], start: str) -> None:
     found = [str(advice) for advice in rules.warnings(read(changes))]
     assert any(text.startswith(start) for text in found), found
+
+
+AT = {"distribution": "uniform", "low": "1 min", "high": "2 min"}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_dead"),
+    [
+        ({"at": "1 min"}, {"at": "2 min"}, True),
+        ({"at": "1 min"}, {"at": "2 min", "host": "worker-1"}, False),
+        ({"at": "1 min", "repair": "30 s"}, {"at": "2 min"}, False),
+        ({"at": "1 min", "repair": "61 s"}, {"at": "2 min"}, True),
+        ({"at": AT}, {"at": "119 s"}, False),
+        ({"at": AT}, {"at": "121 s"}, True),
+        ({"at": AT, "repair": "70 s"}, {"at": "121 s"}, True),
+        ({"at": AT, "repair": "60 s"}, {"at": "121 s"}, False),
+        ({"at": {"distribution": "exponential", "mean": "1 min"}}, {"at": "9 min"}, False),
+        ({"at": "1 min"}, {"at": {"distribution": "exponential", "mean": "9 min"}}, False),
+    ],
+)
+def test_a_failure_of_a_host_that_is_down_for_sure_makes_a_warning(
+    first: dict[str, object], second: dict[str, object], is_dead: bool
+) -> None:
+    death = {"kind": "host-failure", "host": "worker-0"}
+    found = [str(one) for one in rules.warnings(read({"events": {"a": death | first, "b": death | second}}))]
+    said = "events.b.at: nothing happens: the host is down since events.a"
+    assert [one for one in found if "nothing happens" in one] == ([said] if is_dead else [])
+
+
+@pytest.mark.parametrize(
+    ("recovery", "is_unused"),
+    [
+        ({}, False),
+        ({"adaptive": {"wait": "1 s"}}, True),
+        ({"adaptive": {"cooldown": "30 s"}}, True),  # which Flink would bring as well
+        ({"adaptive": {"wait": "1 s"}, "scheduler": "adaptive"}, False),
+    ],
+)
+def test_times_of_the_adaptive_scheduler_without_it_make_a_warning(
+    recovery: dict[str, object], is_unused: bool
+) -> None:
+    raw = raw_of(read_scenario(path_of("flink-recovery")).scenario)
+    raw["recovery"] |= recovery
+    found = [str(one) for one in rules.warnings(scenario_from(raw))]
+    assert found == (["recovery.adaptive: has no effect: recovery.scheduler is default"] if is_unused else [])
 
 
 @pytest.mark.parametrize(("standbys", "said"), [(2, ""), (3, "2 at the most"), (5, "2 at the most")])
