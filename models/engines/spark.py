@@ -108,7 +108,7 @@ BEHAVIOURS = (
         Status.MODELLED,
         "All executors end. Whoever supervises the driver needs `allocate` until there is a container; process, "
         "session and query start in `restart`. The driver is on the host of the first task, and gets executors on all "
-        "hosts that live then.",
+        "hosts that live then: one that had died before, and that nobody has missed, is noticed then.",
         ("recovery.allocate", "recovery.restart"),
     ),
     Behaviour(

@@ -127,6 +127,9 @@ class Failures:
         self._beats: list[Heartbeats] = []  # by host; empty where none is lost or late
         self._silences: dict[int, Silence] = {}  # of hosts that live
         self._fenced: dict[int, int] = {}  # host that is down and lives -> row in the table of failures
+        self._unnoticed: dict[int, _Failure] = {}  # row in the table of failures -> failure that is not detected
+        if crash.batches is not None:
+            crash.batches.registers = self._notice_all
 
     def start(self) -> None:
         """Start the processes: events in file order, then the laws of the hosts, then the detector."""
@@ -284,20 +287,28 @@ class Failures:
             yield self.state.clock.sleep(back_at)
             self._resumes(failure)
             return
+        self._unnoticed[failure.row] = failure
         yield self.state.clock.sleep(detect_at)
-        # Back before the time-out: until it is back, below, moves to it wait.
-        if back_at is not None and back_at <= self.state.clock.now_ns():
-            self.state.view.returning.add(failure.host)
-        self._detected(failure)
+        if failure.row in self._unnoticed:
+            # Back before the time-out: until it is back, below, moves to it wait.
+            if back_at is not None and back_at <= self.state.clock.now_ns():
+                self.state.view.returning.add(failure.host)
+            self._detected(failure)
         yield from self._repair(failure.host, back_at, failure.row)
 
     def _detected(self, failure: _Failure) -> None:
         """Recover what was lost: control knows of the failure."""
+        self._unnoticed.pop(failure.row, None)
         now = self.state.clock.now_ns()
         self.state.recorder.revise("failures", failure.row, detected_ns=now)
         if not failure.lost:
             self.state.recorder.revise("failures", failure.row, caught_up_ns=now)
         self.crash.detected(failure.host, failure.lost, failure.failed_ns, failure.row, failure.dead_ns)
+
+    def _notice_all(self) -> None:
+        """Detect all failures that nobody has noticed yet."""
+        for failure in [*self._unnoticed.values()]:
+            self._detected(failure)
 
     def _resumes(self, failure: _Failure) -> None:
         """Have a host go on with what it had."""

@@ -82,6 +82,8 @@ class MicroBatches:
         self._watermark_ns = 0  # of the batch: all that was created before was in committed ones
         self._taken_ns = 0  # when the last batch took what had arrived
         self._passed_ns = 0  # the watermark of the last committed batch
+        self.registers: Callable[[], None] = lambda: None
+        """Notice all dead hosts: called when a driver starts, with which no executor registers there."""
         instances.task_added.append(self._gate)
         recoveries.is_taking.append(lambda _: self._behind)
 
@@ -347,15 +349,22 @@ class MicroBatches:
             self.state.decide(Action.RESTART, "the driver", "no host is alive", verdict=Verdict.REFUSED)
             return
         yield from self._attempts.allocate(first.failure)
-        now = self.clock.now_ns()
-        for k, loss in enumerate(self._lost):
-            self.recoveries.starting.remove(loss)
-            self._lost[k] = loss._replace(allocated_ns=now)
-            self.recoveries.starting.append(self._lost[k])
+        self._allocated()
         yield from self._attempts.restart(first)
+        self.registers()  # while the driver is down: what is found out now comes back with the rest
+        self._allocated()
         self._restarting = False
         self.method.driver_starts()
         yield from self._run(restarted=True)
+
+    def _allocated(self) -> None:
+        """Note for all that comes back with the driver that there is a container, if that is not noted yet."""
+        now = self.clock.now_ns()
+        for k, loss in enumerate(self._lost):
+            if loss.allocated_ns is None:
+                self.recoveries.starting.remove(loss)
+                self._lost[k] = loss._replace(allocated_ns=now)
+                self.recoveries.starting.append(self._lost[k])
 
     def _bring_back(self) -> None:
         """Start all that was lost with the driver, and restore it."""

@@ -210,6 +210,26 @@ def test_a_driver_gets_no_executor_on_a_host_that_died_while_it_was_down(at_ms: 
     assert again == pytest.approx(8130 + 3000 + 1100 + 10 * 7, abs=5)
 
 
+@pytest.mark.parametrize(("repair", "detected_ms"), [(None, 11_130), ("30 s", 11_130), ("4 s", 9500), ("1 s", 6500)])
+def test_a_driver_notices_the_executors_that_died_before_it(repair: str | None, detected_ms: int) -> None:
+    dies = {"kind": "host-failure", "host": "w-1", "at": "5500 ms", "silent": True}
+    raw = job(events=driver_dies(8130)["events"] | {"dies": dies | ({"repair": repair} if repair else {})})
+    raw["detector"] |= {"heartbeat": "2 s", "timeout": "1 min"}
+    found = ran(raw)
+    failures, recoveries = found.tables["failures"], found.tables["recoveries"]
+    assert dict(zip(failures["cause"].tolist(), (failures["detected_ns"] // MS).tolist(), strict=True)) == {
+        "driver": 8130,
+        "crash": detected_ms,
+    }
+    again = next(at for at, _ in batches(found) if at > 8130)
+    assert again == pytest.approx(8130 + 3000 + 1100 + 10 * 7, abs=5)  # as without a dead executor
+    if detected_ms == 11_130:
+        assert {*recoveries["target"].tolist()} == {0}
+        assert {*recoveries["allocated_ns"].tolist()} == {8130 * MS, 11_130 * MS}
+    assert [created for _, one in batches(found) for created in one] == arrivals(100, 19_000)
+    assert found.tables["ledger"]["lost"].tolist() == [0, 0, 0]
+
+
 def test_what_is_being_restored_when_the_driver_dies_comes_back_with_it() -> None:
     raw = job(events={"dies": {"kind": "host-failure", "host": "w-1", "at": "5500 ms"}} | driver_dies(6000)["events"])
     raw["operators"]["count"]["deserialise"] = "1 kB/s"  # each of two states in a second
