@@ -58,12 +58,13 @@ def _latencies(title: str, latency: Latency) -> Table:
 
 def checkpoints_said(one: Checkpoints) -> list[Table | str]:
     """Return what to show of checkpoints: a line, a table of operators if some were late or skipped, and their cost."""
+    many, word = ("Commits", "commit") if one.taken == "commits" else ("Checkpoints", "checkpoint")
     shown: list[Table | str] = [
         job_checkpoints_said(one.job, one.interval_s)
         if one.job is not None
         else batch_checkpoints_said(one)
         if one.taken == "batches"
-        else f"Checkpoints every {display.duration(one.interval_s)}: "
+        else f"{many} every {display.duration(one.interval_s)}: "
         f"{one.begun:,} begun, {one.completed:,} completed, "
         f"{one.late:,} of them late, {one.skipped:,} skipped because the one before was under way; "
         f"at most {display.duration(one.longest_between_s)} without a completed one."
@@ -75,7 +76,7 @@ def checkpoints_said(one: Checkpoints) -> list[Table | str]:
     age, delayed = one.age_at_failure_s, one.delayed
     if age.max is not None:
         shown.append(
-            f"State that was recovered: the checkpoint was {display.duration(age.mean)} old on average, "
+            f"State that was recovered: the {word} was {display.duration(age.mean)} old on average, "
             f"{display.duration(age.max)} at most; what was processed since was replayed."
         )
     if delayed is not None:

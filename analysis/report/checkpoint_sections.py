@@ -79,7 +79,8 @@ def _over_time(given: Lines, some: bool, recoveries: Sequence[Recovery], host_or
 def _said(given: Checkpoints, sharing: LinkSharing, bounded: bool) -> list[str]:
     """Return the sentences above the tables."""
     begun, late, skipped = given.begun, given.late, given.skipped
-    sentences = [f"Checkpoints are due every {text.seconds(given.interval_s)}."]
+    many, word = ("Commits", "commit") if given.taken == "commits" else ("Checkpoints", "checkpoint")
+    sentences = [f"{many} are due every {text.seconds(given.interval_s)}."]
     if given.job is not None:
         sentences = [job_checkpoints_said(given.job, given.interval_s)]
     elif given.taken == "batches":
@@ -94,7 +95,7 @@ def _said(given: Checkpoints, sharing: LinkSharing, bounded: bool) -> list[str]:
     age = given.age_at_failure_s
     if age.mean is not None:
         sentences.append(
-            f"When state was recovered its checkpoint was {text.seconds(age.mean)} old on average, "
+            f"When state was recovered its {word} was {text.seconds(age.mean)} old on average, "
             f"{text.seconds(age.max)} at most; what was processed since was replayed."
         )
     sentences.append(_delayed(given.delayed, sharing, bounded))

@@ -89,7 +89,8 @@ class UploadDelay:
 class Checkpoints:
     """Counts, the longest time without a completed checkpoint, ages at failures and delays of records.
 
-    `taken` says when checkpoints are: by `interval`, by `barriers`, or with `batches`. Of the latter two none is late.
+    `taken` says when checkpoints are: by `interval`, by `barriers`, with `batches`, or as `commits` to changelogs. Of
+    `barriers` and `batches` none is late.
     """
 
     interval_s: float

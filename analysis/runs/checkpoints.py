@@ -31,6 +31,7 @@ from analysis.runs.recovery_summary import PLANNED
 from analysis.runs.timelines import Series
 from analysis.statistics import NS_PER_S, seconds
 from models.records.tables import NEVER, THE_JOB, RunRecords
+from models.scenario.fault_tolerance import FaultTolerance
 from models.scenario.scenario import Scenario
 from models.steady_state.checkpoint_traffic import due_every_ns, due_offsets_ns
 
@@ -63,8 +64,15 @@ def checkpoints(scenario: Scenario, records: Sequence[RunRecords]) -> Checkpoint
         hosts=_by_host(records, kept),
         delayed=upload_delays(records),
         job=_of_job(records) if tolerance.job_checkpoints else None,
-        taken="barriers" if tolerance.job_checkpoints else "batches" if tolerance.batches else "interval",
+        taken=_taken(tolerance),
     )
+
+
+def _taken(tolerance: FaultTolerance) -> str:
+    """Return when checkpoints are taken, or as what: `barriers`, `batches`, `commits` of changelogs, or `interval`."""
+    if tolerance.job_checkpoints:
+        return "barriers"
+    return "batches" if tolerance.batches else "commits" if tolerance.changelogs else "interval"
 
 
 def _of_job(records: Sequence[RunRecords]) -> JobCheckpoints:

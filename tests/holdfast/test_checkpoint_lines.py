@@ -91,6 +91,18 @@ def test_checkpoints_that_keep_up_need_one_line() -> None:
     assert str(line).endswith("at most 5.25 s without a completed one.")
 
 
+def test_checkpoints_of_kafka_streams_are_called_commits(tmp_path: Path) -> None:
+    settings = ["replications=1", "workload.clicks.rate=40 /s", "events.kill.at=1 min", "duration=3 min"]
+    settings += ["detector.timeout=10 s", "fault_tolerance.interval=20 s", "operators.counts.state.bytes=1 MB"]
+    arguments = [part for one in settings for part in ("--set", one)]
+    found = CliRunner().invoke(app, ["run", "kafka-streams-recovery", *arguments, "--out", str(tmp_path / "out")])
+    said, page = " ".join(found.stdout.split()), (tmp_path / "out" / "report.html").read_text()
+    assert "Commits every 20 s: " in said
+    assert "State that was recovered: the commit was " in said
+    assert "Commits are due every 20" in page
+    assert "When state was recovered its commit was " in page
+
+
 @pytest.mark.parametrize("name", ["crash-recovery", "word-count", "migration", "elasticity", "tiny-sweep"])
 def test_scenarios_of_the_library_that_send_both_share_their_links_evenly(name: str) -> None:
     found = CliRunner().invoke(app, ["show", name, "--json"])

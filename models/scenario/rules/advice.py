@@ -377,10 +377,11 @@ def _of_standbys(scenario: Scenario) -> Iterator[Advice]:
 def _of_checkpoints(scenario: Scenario, load: Load, inputs: RunInputs | None) -> Iterator[Advice]:
     """Warn of checkpoints that take longer than their interval: one warning for the slowest host, task and store."""
     interval_s, seen = scenario.fault_tolerance.interval_s, set[str]()
+    what = "commits" if scenario.fault_tolerance.changelogs else "checkpoints"
     for one in bottlenecks(scenario, load, inputs):
         if one.does not in seen and interval_s < scenario.duration_s:
             seen.add(one.does)
-            yield Advice("fault_tolerance.interval", _falls_behind(one, interval_s, scenario.duration_s))
+            yield Advice("fault_tolerance.interval", _falls_behind(one, interval_s, scenario.duration_s, what))
     barriers = scenario.fault_tolerance.job_checkpoints
     if barriers is None or interval_s >= scenario.duration_s:
         return
@@ -392,8 +393,8 @@ def _of_checkpoints(scenario: Scenario, load: Load, inputs: RunInputs | None) ->
         yield Advice("fault_tolerance.barriers.timeout", text)
 
 
-def _falls_behind(one: Bottleneck, interval_s: float, duration_s: float) -> str:
-    """Return in words which checkpoints cannot keep up, with figures, and the shortest interval that would do."""
+def _falls_behind(one: Bottleneck, interval_s: float, duration_s: float, what: str) -> str:
+    """Return in words which checkpoints, called `what`, cannot keep up, and the shortest interval that would do."""
     size, rate, every = display.size(one.bytes_), display.byte_rate(one.bytes_per_s), units.show(interval_s, "s")
     others = (
         f" ({display.share(one.taken_share)} taken by {_OTHERS[one.does]})" if one.taken_share >= _WORTH_NAMING else ""
@@ -403,7 +404,7 @@ def _falls_behind(one: Bottleneck, interval_s: float, duration_s: float) -> str:
     text += "never end" if math.isinf(one.needs_s) else f"take {needs}"
     # Writing goes ahead of the queue: checkpoints may be in time while the tuples are not.
     late = one.does == "writes" and one.bytes_ <= one.bytes_per_s * interval_s
-    text = f"{'tuples beside checkpoints' if late else 'checkpoints'} cannot keep up: {text}"
+    text = f"{f'tuples beside {what}' if late else what} cannot keep up: {text}"
     if one.shortest_s is None or one.shortest_s >= duration_s:
         return f"{text}, and no longer interval within the run keeps up"
     shortest, _ = display.apart(one.shortest_s, interval_s)

@@ -144,6 +144,13 @@ def test_more_standbys_than_other_instances_make_a_warning(standbys: int, said: 
     assert found == ([rule] if said else [])
 
 
+def test_what_cannot_keep_up_beside_kafka_streams_are_commits() -> None:
+    raw = raw_of(read_scenario(path_of("kafka-streams-recovery")).scenario)
+    raw["fault_tolerance"] = {"remote": "1 kB/s"}
+    (found,) = map(str, rules.warnings(scenario_from(raw)))
+    assert found.startswith("fault_tolerance.interval: commits cannot keep up: the remote store stores ")
+
+
 def test_a_huge_scenario_is_checked_without_making_lists_of_its_tasks() -> None:
     with pytest.raises(InputError) as caught:
         read({"operators/clean/parallelism": 10**9, "hosts/worker/count": 10**9})
