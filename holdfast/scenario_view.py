@@ -197,10 +197,12 @@ def _structure(scenario: Scenario, load: Load) -> Any:
     """Return the slowest path, the regions of a failover, and what all paths need."""
     path, points, regions = critical_path(scenario, load), weak_points(scenario), failover_regions(scenario)
     cut = points.operators[:1] or operators_cut(scenario)
+    # A batch runs again as a whole; instances of Kafka Streams and workers of Storm go on without each other.
+    fails_over = not scenario.fault_tolerance.batches and (scenario.engine is None or scenario.engine.name == "flink")
     rows = [
         ("slowest path", " -> ".join(_some(path.operators))),
         ("its mean latency", _latency(path)),
-        *(() if scenario.fault_tolerance.batches else [("failover regions", f"{len(regions)}, {_sizes(regions)}")]),
+        *([("failover regions", f"{len(regions)}, {_sizes(regions)}")] if fails_over else []),
         ("operators on every path", ", ".join(_some(points.operators)) or f"none; {' and '.join(_some(cut))} cut all"),
         ("tasks on every path", ", ".join(_some(points.tasks)) or "none"),
         ("hosts on every path", ", ".join(_some(points.hosts)) or f"none; {_host_cut(points)}"),

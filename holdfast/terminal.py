@@ -106,7 +106,8 @@ def printed(given: Table) -> Any:
     from rich.text import Text  # noqa: PLC0415
 
     title = clean(given.title)
-    said = Text(title, no_wrap=len(title) <= _WIDTH, overflow="ignore")  # else as wide as the table
+    # A title in one line may be wider than the table, a longer one has lines as wide as the table.
+    said = Text(title, overflow="ignore") if len(title) <= _WIDTH else Text(title, overflow="fold")
     made = RichTable(
         title=said,
         title_justify="left",

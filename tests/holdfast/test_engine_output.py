@@ -63,12 +63,12 @@ def test_a_run_of_spark_says_so_and_asks_about_its_driver(tmp_path: Path, capsys
 
 def test_show_names_the_engine_and_the_regions_that_it_has(capsys: pytest.CaptureFixture[str]) -> None:
     found = {}
-    for engine in ("flink", "spark"):
+    for engine in ("flink", "spark", "kafka-streams", "storm"):
         assert code(["show", f"{engine}-recovery"]) == 0
         found[engine] = capsys.readouterr().out
     assert ": Apache Flink 2.3, 6 min, 4 times" in " ".join(found["flink"].split())
     assert "failover regions" in found["flink"]
-    assert "failover regions" not in found["spark"]
+    assert not any("failover regions" in found[engine] for engine in ("spark", "kafka-streams", "storm"))
 
 
 def test_a_run_says_what_is_down_at_its_end_and_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

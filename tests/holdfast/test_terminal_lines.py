@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from holdfast.terminal import again, facts
+from holdfast.terminal import again, facts, show, table
 
 
 def test_facts_that_need_several_lines_stay_in_their_column() -> None:
@@ -16,6 +16,16 @@ def test_facts_that_need_several_lines_stay_in_their_column() -> None:
     assert lines[0] == f"{'window':<21}a year"
     assert all(line.startswith(" " * 21) for line in lines[2:])
     assert " ".join(line[21:] for line in lines[1:]) == said
+
+
+@pytest.mark.parametrize("length", [40, 80, 81, 200])
+def test_no_title_of_a_table_is_cut(length: int, capsys: pytest.CaptureFixture[str]) -> None:
+    title = ("word " * 50)[: length - 1] + "!"
+    show(table(title, ("host", "total"), [("worker-0", "1 s")]))
+    said = capsys.readouterr().out
+    head, _, _ = said.partition(" host")
+    assert head.replace("\n", " ").split() == title.split()
+    assert max(map(len, said.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(
