@@ -23,7 +23,7 @@ from sim.engine import simulate
 from sim.kernel.event_loop import forgetting, pools, rows
 from sim.kernel.event_loop.plane import CompiledPlane
 
-SHORTER = "duration=200 s"
+SHORTER = "duration=210 s"
 WORK = ((pools, "longer"), (forgetting, "forget"), (rows, "hand_over"))
 
 
