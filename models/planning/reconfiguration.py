@@ -126,10 +126,10 @@ def steps_of(scenario: Scenario, name: str, inputs: RunInputs) -> tuple[Step, ..
         order = inputs.steps.get(name, ())
         if len(order) != len(moves):
             raise ValueError("an optimised reconfiguration needs the step of each of its moves")
-        return tuple(
-            Step(tuple(move for move, at in zip(moves, order, strict=True) if at == step))
-            for step in range(max(order, default=-1) + 1)
-        )
+        at = [list[BinMove]() for _ in range(max(order, default=-1) + 1)]
+        for move, step in zip(moves, order, strict=True):
+            at[step].append(move)
+        return tuple(Step(tuple(own)) for own in at)
     if event.protocol != "megaphone":
         return (Step(moves),) if moves else ()
     size = {"all-at-once": max(1, len(moves)), "fluid": 1, "batched": event.size or 1}[event.strategy]

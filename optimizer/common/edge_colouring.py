@@ -18,6 +18,8 @@ class Colouring:
         self._ends = ends.tolist()
         n = int(ends.max()) + 1 if len(ends) else 0
         self._at: list[dict[int, int]] = [{} for _ in range(n)]
+        # Each colour below it is taken at the node: looking from 0 on would take the square of the degree.
+        self._lowest = [0] * n
         self.colour = [-1] * len(self._ends)
         self.n_colours = n_colours
 
@@ -27,8 +29,16 @@ class Colouring:
 
     def _free(self, node: int, most: int) -> list[int]:
         """Return the lowest colours that no edge has at a node."""
-        taken = self._at[node]
-        return list(itertools.islice((c for c in range(self.n_colours) if c not in taken), most))
+        taken, first = self._at[node], self._first_free(node)
+        return list(itertools.islice((c for c in range(first, self.n_colours) if c not in taken), most))
+
+    def _first_free(self, node: int) -> int:
+        """Return the lowest colour that no edge has at a node."""
+        taken, lowest = self._at[node], self._lowest[node]
+        while lowest in taken:
+            lowest += 1
+        self._lowest[node] = lowest
+        return lowest
 
     def paint(self, edge: int, tries: int) -> bool:
         """Colour one edge, if need be by swapping two colours along a path; False where `tries` paths all failed.
@@ -39,7 +49,8 @@ class Colouring:
         """
         u, v = self._ends[edge]
         here, there = self._at[u], self._at[v]
-        common = next((c for c in range(self.n_colours) if c not in here and c not in there), None)
+        first = max(self._first_free(u), self._first_free(v))
+        common = next((c for c in range(first, self.n_colours) if c not in here and c not in there), None)
         if common is not None:
             self._set(edge, common)
             return True
@@ -80,6 +91,7 @@ class Colouring:
         for edge, colour in zip(path, old, strict=True):
             for node in self._ends[edge]:
                 del self._at[node][colour]
+                self._lowest[node] = min(self._lowest[node], colour)
         for edge, colour in zip(path, old, strict=True):
             self._set(edge, b if colour == a else a)
 

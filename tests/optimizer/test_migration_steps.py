@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from models.errors import InputError
 from models.planning.migration_steps import MigrationSteps
 from models.planning.solution import Status
-from optimizer.common.edge_colouring import busiest, is_bipartite
+from optimizer.common.edge_colouring import Colouring, busiest, coloured, is_bipartite
 from optimizer.migration_steps import solve
 from optimizer.verify.plans import verify_plan
 
@@ -49,6 +49,26 @@ def test_steps_are_the_fewest_of_all_colourings(pairs, duplex):
     assert (plan.status, plan.objective) == (Status.OPTIMAL, fewest_by_trying_all(problem.ends.tolist()))
     assert plan.bound == plan.objective
     assert verify_plan(problem, plan, gap=plan.gap).violations == ()
+
+
+class _FromZero(Colouring):
+    """Looks at all colours from 0 on, whichever are known to be taken."""
+
+    def _first_free(self, node: int) -> int:
+        return next(c for c in itertools.count() if c not in self._at[node])
+
+
+@pytest.mark.parametrize("duplex", [False, True])
+@pytest.mark.parametrize("seed", range(20))
+def test_colours_are_those_of_a_search_from_zero(seed, duplex):
+    drawn = np.random.default_rng(seed).integers(0, 4, (200, 2))
+    ends = MigrationSteps(drawn[drawn[:, 0] != drawn[:, 1]], duplex=duplex).ends
+    plain = _FromZero(ends, math.ceil(busiest(ends, np.ones(len(ends)))[0]))
+    found, count = coloured(ends, plain.n_colours)
+    for edge in range(len(ends)):
+        while not plain.paint(edge, 8):
+            plain.add_colour()
+    assert (found.tolist(), count) == (plain.colour, plain.n_colours)
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
