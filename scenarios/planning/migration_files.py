@@ -87,7 +87,8 @@ def _line(operator: Operator, name: str, line: str) -> Configuration:
         raise _BadLineError("must begin with M, a whole map, or D, differences", _FORM)
     wrong = next((word for word in words if not _NUMBER.fullmatch(word)), None)
     if wrong is not None or not words:
-        what = "it has no time" if wrong is None else f"{wrong[:40]!r} is none"
+        digits = wrong is not None and re.fullmatch(r"[0-9]+", wrong)
+        what = "it has no time" if wrong is None else f"{wrong[:40]!r} is {'too large' if digits else 'none'}"
         raise _BadLineError(f"must have whole numbers behind {kind}, and {what}", _FORM)
     time_ns, *numbers = map(int, words)
     if time_ns >= 2**63:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from models import display
 from models.planning.reconfiguration import Step, steps_of
 from models.records.decisions import Action, Verdict
 from models.records.tables import NEVER
@@ -306,7 +307,8 @@ class Reconfigurations(PlanKind[ReconfigurationRequest]):
             return None
         made = self._plan(request.operator, event, steps)
         count = sum(len(step.moves) for step in steps)
-        reason = f"{count} key groups change their task, {event.name_of_strategy}, in {len(steps)} steps"
+        moved, taken = display.count(count, "key group"), display.count(len(steps), "step")
+        reason = f"{moved} to other tasks, {event.name_of_strategy}, in {taken}"
         self.state.decide(Action.RECONFIGURE, name, reason)
         run = ReconfigurationRun(
             request.protocol,

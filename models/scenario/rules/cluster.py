@@ -283,6 +283,10 @@ def _of_protocols(here: tuple[str, ...], event: Reconfigure) -> Iterator[InputFa
             rule = f"is of the protocol megaphone: {event.protocol} moves all key groups in one step"
             shown = units.show(value, "s") if isinstance(value, float) else value
             yield InputFault(path_text((*here, field.alias or key)), shown, rule, "remove it")
+    for key in ("sent_copies", "received_copies") if event.moves_each else ():
+        if getattr(event, key) != Reconfigure.model_fields[key].default:
+            rule = f"is of steps and baselines: {event.protocol} moves each key group by itself, and tells no copies"
+            yield InputFault(path_text((*here, key)), getattr(event, key), rule, "remove it")
     if event.restart_s and event.protocol != "stop-and-restart":
         rule = f"is of the protocol stop-and-restart, and this one is {event.protocol}"
         yield InputFault(path_text((*here, "restart")), units.show(event.restart_s, "s"), rule, "remove it")

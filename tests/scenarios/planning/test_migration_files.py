@@ -105,6 +105,7 @@ def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
         (INITIAL + f"D {2 * S}\u00a01 2\n", "line 2: must have whole numbers behind D, and '2000000000\\xa01' is none"),
         (INITIAL + "X 1 2 3\n", "line 2: must begin with M"),
         (INITIAL + "D\n", "line 2: must have whole numbers behind D, and it has no time"),
+        (INITIAL + f"D {10**22} 1 2\n", f"line 2: must have whole numbers behind D, and '{10**22}' is too large"),
         (INITIAL + "D 1e9 1 2\n", "line 2: must have whole numbers behind D, and '1e9' is none"),
         (INITIAL + "D 2000000000 1 -2\n", "line 2: must have whole numbers behind D, and '-2' is none"),
         (INITIAL + "D 9999999999999999999 1 2\n", "line 2: its time must be below 2^63 ns"),

@@ -8,8 +8,9 @@ import pytest
 from changed_keys import changed
 
 from models.errors import InputError, InputFault
+from models.scenario.inputs import Configuration, RunInputs
 from models.scenario.reading import raw_of, scenario_from
-from models.scenario.rules import faults, not_simulated
+from models.scenario.rules import faults, not_simulated, warnings
 
 MOVE = {"kind": "reconfigure", "at": "10 s", "operator": "count", "strategy": "fluid"}
 SERVICE = {"distribution": "exponential", "mean": "1 ms"}
@@ -35,6 +36,9 @@ RAW: dict[str, Any] = {
 
 
 BY_FILE = {"events/move/strategy": "batched", "events/move/file": "moves.txt"}
+
+
+EACH = {"kind": "reconfigure", "at": "10 s", "operator": "count", "protocol": "cpal"}
 
 
 def test_the_scenario_without_a_change_can_run() -> None:
@@ -69,6 +73,12 @@ def test_the_scenario_without_a_change_can_run() -> None:
         ({**BY_FILE, "operators/count/key_groups": 6}, "events.move.file", "key_groups = 8"),
         ({"events/move/next": "lag", "events/move/gap": "1 s"}, "events.move.gap", "in the one before"),
         ({"events/move/next": "lag", "events/move/gap": "drain"}, "events.move.gap", "in the one before"),
+        (
+            {"events/move": {**EACH, "sent_copies": 9.0}},
+            "events.move.sent_copies",
+            "cpal moves each key group by itself",
+        ),
+        ({"events/move": {**EACH, "received_copies": 1.0}}, "events.move.received_copies", "tells no copies"),
         ({"events/move/at": "1 min"}, "events.move.at", "before the end of the run"),
     ],
 )
@@ -130,3 +140,45 @@ def test_events_that_move_key_groups_otherwise_are_refused_beside_it() -> None:
     other = {"kind": "rescale", "at": "20 s", "operator": "count", "parallelism": 3}
     found = not_simulated(scenario_from(changed(RAW, {"events/more": other})))
     assert any("without other events" in fault.hint for fault in found if fault.path == "events.move.kind")
+
+
+NOTHING = "moves nothing: each key group is where it is to be"
+LATE = "is so long that the first configuration update comes after the end of the run"
+BACK = {**MOVE, "at": "20 s", "plan": "back"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, []),
+        ({"events/move/plan": "back"}, [f"events.move.plan: {NOTHING}"]),
+        ({"events/move/tasks": 2}, [f"events.move.tasks: {NOTHING}"]),
+        ({"events/move/owners": [0, 1, 0, 1]}, [f"events.move.owners: {NOTHING}"]),
+        ({"events/back": BACK}, []),
+        ({"events/back": BACK, "events/again": {**BACK, "at": "30 s"}}, [f"events.again.plan: {NOTHING}"]),
+        ({"events/move/late": "49 s"}, []),
+        ({"events/move/late": "50 s"}, [f"events.move.late: {LATE}: sources hold all"]),
+        ({"operators/count/scan": "14.9 s"}, []),
+        (
+            {"operators/count/scan": "15 s"},
+            ["operators.count.scan: makes rounds of 1 min: nothing is served before the run ends"],
+        ),
+    ],
+)
+def test_what_does_nothing_makes_a_warning(changes: dict[str, object], said: list[str]) -> None:
+    assert [str(one) for one in warnings(scenario_from(changed(RAW, changes)), RunInputs())] == said
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ([[0, 1, 0, 1]], [f"events.move.file: {NOTHING}"]),
+        ([[1, 1, 0, 1]], []),
+        ([[1, 1, 0, 1], [0, 1, 0, 1]], []),  # there and back again
+    ],
+)
+def test_a_file_that_moves_nothing_makes_a_warning(lines: list[list[int]], said: list[str]) -> None:
+    scenario = scenario_from(changed(RAW, BY_FILE))
+    known = tuple(Configuration(k * 10**10, tuple(enumerate(owners))) for k, owners in enumerate(lines, start=1))
+    assert [str(one) for one in warnings(scenario, RunInputs(configurations={"move": known}))] == said
+    assert warnings(scenario) == []  # without its lines nobody knows
