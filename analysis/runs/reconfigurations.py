@@ -48,7 +48,7 @@ def _reconfiguration(one: RunRecords, number: int, held: Series) -> Reconfigurat
         longest_step_s=seconds(int(lengths.max())) if lengths.size else None,
         latency_max_s=seconds(int(latencies.max())) if latencies.size else None,
         latency_p99_s=seconds(quantiles(latencies, [0.99])[0]) if latencies.size else None,
-        extra_bytes=_extra_bytes(held, from_ns, until_ns),
+        extra_bytes=_extra_bytes(held, from_ns, until_ns) if whole else None,
     )
 
 

@@ -217,8 +217,8 @@ class Reconfiguration:
 
     It began with its first step, maybe later than it was requested. `duration_s` is from then until the last state was
     at its new task; the latencies are those of tuples that were born meanwhile. `extra_bytes` is the most by which a
-    host held more memory than before and after; None where the table `memory` is not kept. Times are None where it did
-    not end, or nothing was seen.
+    host held more memory than before and after; None where the table `memory` is not kept, or it did not end. Times are
+    None where it did not end, or nothing was seen.
     """
 
     replication: int

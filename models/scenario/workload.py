@@ -155,7 +155,7 @@ class NexmarkKeys(Description):
     field: nexmark.Field
     """Field of the event that is the key: `person.id`, `auction.id`, `auction.seller`, `bid.auction`, `bid.bidder`."""
     in_flight: Count = 100
-    """Auctions that bids refer to beside the hot one: the newest ones."""
+    """Auctions that bids refer to beside the hot one, the newest ones; for `bid.auction`."""
 
 
 Keys = Annotated[UniformKeys | ZipfKeys | ProfileKeys | NexmarkKeys, Field(discriminator="distribution")]

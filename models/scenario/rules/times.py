@@ -257,13 +257,16 @@ def _of_keys(scenario: Scenario) -> Iterator[InputFault]:
 
 def _of_nexmark(name: str, workload: SourceWorkload, duration_s: float) -> Iterator[InputFault]:
     """Yield why events cannot be numbered as NEXMark numbers them."""
-    where = path_text(("workload", name, "keys", "distribution"))
+    where, keys = path_text(("workload", name, "keys", "distribution")), workload.keys
     if isinstance(workload.rate, (SeriesRate, ProfileRate)):
         rule = "needs a rate that is constant, in steps or a ramp"
         yield InputFault(where, "nexmark", rule, "or choose uniform or zipf")
         return
     if workload.batch != 1:
         yield InputFault(where, "nexmark", "numbers events one by one", f"remove workload.{name}.batch")
+    if isinstance(keys, NexmarkKeys) and keys.field != "bid.auction" and "in_flight" in keys.model_fields_set:
+        rule = f"is of bid.auction, and the field is {keys.field}"
+        yield InputFault(path_text(("workload", name, "keys", "in_flight")), keys.in_flight, rule, "remove it")
     most = workload.most_keys(duration_s)
     if most is not None and most > MOST_KEYS:
         rule = f"the run would have up to {most} ids; at most {MOST_KEYS} are possible"

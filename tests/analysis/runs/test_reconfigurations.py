@@ -49,6 +49,15 @@ def test_one_that_has_not_ended_has_no_duration() -> None:
     assert found.latency_max_s == 0.999  # until the end of the run
 
 
+def test_extra_memory_is_beyond_what_is_held_before_and_after_so_not_known_until_the_end() -> None:
+    held = [(0, 40), (250, 90), (400, 70), (900, 50)]  # instants [ms], and bytes of the state of a task
+    rows = table("memory", [(at * MS, 1, 0, size, 0, 0, 0, 0) for at, size in held])
+    for last, extra in ((900 * MS, 40), (NEVER, None)):
+        one = records(last)
+        (found,) = reconfigurations([replace(one, tables={**one.tables, "memory": rows})])
+        assert found.extra_bytes == extra
+
+
 def test_without_rows_of_tuples_there_is_no_latency() -> None:
     one = records()
     binned = {name: table(name, []) for name in HISTOGRAM_TABLES}

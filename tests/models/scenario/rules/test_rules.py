@@ -235,6 +235,10 @@ BROKEN: list[tuple[dict[str, object], list[str]]] = [
         ],
     ),
     (
+        {"workload/words/keys": {"distribution": "nexmark", "field": "auction.seller", "in_flight": 5}},
+        ["workload.words.keys.in_flight = 5: is of bid.auction, and the field is auction.seller (remove it)"],
+    ),
+    (
         {"workload/words/keys": {"distribution": "nexmark", "field": "bid.auction"}, "workload/words/batch": 10},
         [
             "workload.words.keys.distribution = nexmark: numbers events one by one (remove workload.words.batch)",
