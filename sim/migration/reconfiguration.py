@@ -109,13 +109,9 @@ class ReconfigurationProtocol(Protocol[Reconfiguration]):
 
 @dataclass
 class StepTimes:
-    """What happened in a step: instants [ns], NEVER where one did not come, and bytes of states.
-
-    `awaited`: whether it begins as soon as its time has passed, so that all steps before are over.
-    """
+    """What happened in a step: instants [ns], NEVER where one did not come, and bytes of states."""
 
     from_ns: int = NEVER
-    awaited: bool = False
     passed_ns: int = NEVER
     installed_ns: int = NEVER
     bytes: int = 0
@@ -171,7 +167,6 @@ class ReconfigurationContext(Context):
         The first `kind` goes to the tasks concerned, the other one, `then`, to itself. All steps before are over.
         """
         run, runtime, clock = self._run, self._runtime, self._state.clock
-        run.times[step].awaited = True
 
         def told() -> None:
             run.times[step].passed_ns = clock.now_ns() - self._state.plan.latency_ns
@@ -365,8 +360,8 @@ class Reconfigurations(PlanKind[ReconfigurationRequest]):
         for number, run in enumerate(self.runs):
             for step, (carries, one) in enumerate(zip(run.plan.steps, run.times, strict=True)):
                 groups = sum(len(carry.partitions) for carry in carries)
-                # The last state of a step that has not ended may be still to come.
-                whole = run.completed_ns is not None or (step + 1 < len(run.times) and run.times[step + 1].awaited)
+                # The last state of a step that has not ended may be still to come; where the job stops, one that stays.
+                whole = run.completed_ns is not None or (one.groups == groups and not run.plan.stops)
                 installed = one.installed_ns if whole else NEVER
                 yield (
                     number,

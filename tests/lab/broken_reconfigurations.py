@@ -54,7 +54,6 @@ def begin_before_the_frontier(patch: Patch) -> None:
 def begin_although_refused(patch: Patch) -> None:
     def when_passed(self: ReconfigurationContext, step: int, kind: str, then: str) -> None:
         run, runtime = self._run, self._runtime
-        run.times[step].awaited = True
         for task in run.plan.concerned(step):
             runtime.tell(Message(run.number, kind, self.me, task, step))
         runtime.tell(Message(run.number, then, self.me, self.me, step))

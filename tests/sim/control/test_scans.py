@@ -141,3 +141,11 @@ def test_what_is_wrong_is_said(changes: dict[str, object], words: str) -> None:
 def test_what_is_not_simulated_beside_it_is_refused_by_name(changes: dict[str, object], words: str) -> None:
     made = scenario_from(changed(raw_of(one_queue(DETERMINISTIC, duration="4 s")), changes))
     assert any(words in fault.hint for fault in not_simulated(made) if fault.path == "operators.q.scan")
+
+
+@pytest.mark.parametrize(("gap", "refused"), [("drain", True), ("5 ms", False)])
+def test_steps_that_wait_for_empty_queues_are_refused_beside_scans(gap: str, refused: bool) -> None:
+    move = {"kind": "reconfigure", "at": "1 s", "operator": "q", "strategy": "fluid", "gap": gap}
+    changes = {"events": {"move": move}, "operators/q/parallelism": 2}
+    found = not_simulated(scenario_from(changed(raw_of(one_queue(DETERMINISTIC, duration="4 s")), changes)))
+    assert [fault.path for fault in found] == ["events.move.gap"] * refused

@@ -13,6 +13,7 @@ from bin_jobs import bin_job
 from test_megaphone import MS, faults, rows_of, watched
 from test_planes import differences
 
+from models.records.tables import NEVER
 from models.scenario.inputs import Configuration
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.migration.reconfiguration import ReconfigurationContext
@@ -68,6 +69,19 @@ def test_a_step_takes_as_long_as_its_states_are_written_sent_and_read(
     assert len(table["step"]) == steps
     assert table["groups"].sum() == 8
     assert table["bytes"].sum() == 800_000
+
+
+def test_a_step_is_over_when_all_its_states_are_there_also_where_the_run_ends_in_the_gap_behind() -> None:
+    raw = idle_job({"strategy": "batched", "size": 4, "gap": "1 min"})
+    table = rows_of(raw, PlainPlane).tables["reconfigurations"]
+    one = rows_of(idle_job({"strategy": "batched", "size": 4}), PlainPlane).tables["reconfigurations"]
+    assert table["installed_ns"].tolist() == [one["installed_ns"][0], NEVER]
+    # One by one the first states are there long before the last.
+    raw = idle_job({"strategy": "all-at-once", "overlap": "pipelined"})
+    ends = rows_of(raw, PlainPlane).tables["reconfigurations"]["installed_ns"][0]
+    for duration, found in ((ends - MS, NEVER), (ends + 1, ends)):
+        cut = rows_of(raw | {"duration": f"{duration} ns"}, PlainPlane).tables["reconfigurations"]
+        assert cut["installed_ns"].tolist() == [found]
 
 
 def test_with_overlap_key_groups_travel_while_others_are_written_and_read() -> None:
