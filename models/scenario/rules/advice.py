@@ -10,12 +10,12 @@ from itertools import chain
 import networkx as nx
 
 from models import display, units
-from models.planning.reconfiguration import moves_of, steps_of
 from models.reliability.times import mostly_down
 from models.scenario.cluster import ExponentialFailures, ScheduledFailures
-from models.scenario.events import Death, HostFailure, HostJoin, HostRestart, Rebalance, Reconfigure
+from models.scenario.events import Death, HostFailure, HostJoin, HostRestart, Rebalance
 from models.scenario.inputs import RunInputs
 from models.scenario.job import WindowState
+from models.scenario.rules.moves import idle_moves
 from models.scenario.rules.times import detected_s, failures_of_dead_hosts
 from models.scenario.scenario import Scenario
 from models.schema_types import Description
@@ -85,7 +85,7 @@ def warnings(scenario: Scenario, inputs: RunInputs | None = None, load: Load | N
             _of_standbys(scenario),
             _of_checkpoints(scenario, known, inputs),
             _of_hosts(scenario, known),
-            _of_reconfigurations(scenario, inputs),
+            (Advice(path, text) for path, text in idle_moves(scenario, inputs)),
             _of_elasticity(scenario),
         )
     )
@@ -414,25 +414,6 @@ def _falls_behind(one: Bottleneck, interval_s: float, duration_s: float, what: s
         return f"{text}, and no longer interval within the run keeps up"
     shortest, _ = display.apart(one.shortest_s, interval_s)
     return f"{text}; the shortest interval that keeps up is about {shortest}"
-
-
-def _of_reconfigurations(scenario: Scenario, inputs: RunInputs | None) -> Iterator[Advice]:
-    """Warn of reconfigurations that move nothing, or of which no step can begin before the run ends."""
-    found = {name: one for name, one in scenario.events.items() if isinstance(one, Reconfigure)}
-    lines = {} if inputs is None else inputs.configurations
-    known = all(name in lines for name, event in found.items() if event.file)  # what a file before moves counts, too
-    for name, event in found.items():
-        key = "file" if event.file else "owners" if event.owners else "tasks" if event.tasks else "plan"
-        # Lines may move there and back; without a file the steps of `optimised` are not needed.
-        moves = not known or (
-            steps_of(scenario, name, inputs) if event.file and inputs else moves_of(scenario, name, lines)
-        )
-        if not moves:
-            text = "moves nothing: each key group is where it is to be"
-            yield Advice(path_text(("events", name, key)), text)
-        elif event.earliest_s + event.late_s >= scenario.duration_s:
-            text = "is so long that the first configuration update comes after the end of the run: sources hold all"
-            yield Advice(path_text(("events", name, "late")), text)
 
 
 def _of_elasticity(scenario: Scenario) -> Iterator[Advice]:

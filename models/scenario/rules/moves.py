@@ -1,0 +1,30 @@
+"""Reconfigurations that come to nothing, which is worth a warning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from models.planning.reconfiguration import moves_of, steps_of
+from models.scenario.events import Reconfigure
+from models.scenario.inputs import RunInputs
+from models.scenario.scenario import Scenario
+from models.validation_messages import path_text
+
+
+def idle_moves(scenario: Scenario, inputs: RunInputs | None) -> Iterator[tuple[str, str]]:
+    """Yield (path, what it comes to) of reconfigurations that move nothing, or that no step begins of in the run."""
+    found = {name: one for name, one in scenario.events.items() if isinstance(one, Reconfigure)}
+    lines = {} if inputs is None else inputs.configurations
+    known = all(name in lines for name, event in found.items() if event.file)  # what a file before moves counts, too
+    for name, event in found.items():
+        key = "file" if event.file else "owners" if event.owners else "tasks" if event.tasks else "plan"
+        # Lines may move there and back; without a file the steps of `optimised` are not needed.
+        moves = not known or (
+            steps_of(scenario, name, inputs) if event.file and inputs else moves_of(scenario, name, lines)
+        )
+        if not moves:
+            text = "moves nothing: each key group is where it is to be"
+            yield path_text(("events", name, key)), text
+        elif event.earliest_s + event.late_s >= scenario.duration_s:
+            text = "is so long that the first configuration update comes after the end of the run: sources hold all"
+            yield path_text(("events", name, "late")), text
