@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from models.schema_types import Count, Description, PositiveSeconds, Seconds
+from models.special_functions import special_function
 
 
 class Deterministic(Description):
@@ -126,6 +127,28 @@ def longest_s(law: TimeDistribution) -> float:
     if isinstance(law, Deterministic):
         return law.value_s
     return law.high_s if isinstance(law, Uniform) else math.inf
+
+
+def survival(law: TimeDistribution, time_s: float) -> float:
+    """Return the probability that a law is at least `time_s`.
+
+    >>> survival(Uniform(low="10 s", high="20 s"), 17.5)
+    0.25
+    """
+    if time_s <= shortest_s(law):
+        return 1.0
+    if time_s >= longest_s(law):
+        return 0.0
+    if isinstance(law, Exponential):
+        return math.exp(-time_s / law.mean_s)
+    if isinstance(law, (Gamma, Erlang)):
+        return float(special_function("gammaincc")(law.shape, time_s / law.mean_s * law.shape))
+    if isinstance(law, LogNormal):
+        sigma = math.sqrt(math.log1p(law.cv**2))
+        mu = math.log(law.mean_s) - sigma**2 / 2
+        return math.erfc((math.log(time_s) - mu) / sigma / math.sqrt(2)) / 2
+    assert isinstance(law, Uniform)  # all times of a deterministic law are at most, or at least, its own
+    return (law.high_s - time_s) / (law.high_s - law.low_s)
 
 
 class DeterministicGaps(Description):

@@ -24,8 +24,10 @@ from models.distributions import (
     Uniform,
 )
 from models.scenario.job import Operator
+from models.scenario.scenario import Scenario
 from models.scenario.workload import OutputKeys, SellerKeys, UniformKeys, ZipfKeys
 from models.special_functions import special_function
+from models.units import to_ns
 from sim.nexmark_keys import seller_of
 
 _MASK = (1 << 64) - 1
@@ -107,6 +109,12 @@ def delay_ns(law: TimeDistribution, number: int, stream: int) -> int:
     """Return the time [ns] that a stream draws for one number."""
     (drawn,) = delays_ns(law, uniforms(np.array([number], np.uint64), stream)).tolist()
     return int(drawn)
+
+
+def event_ns(scenario: Scenario, replication: int, name: str) -> int:
+    """Return when the event of this name happens in a replication; what is drawn depends on nothing else."""
+    found, code = scenario.events[name], code_of(scenario.seed, replication, "event", name)
+    return to_ns(found.fixed_s) + sum(delay_ns(law, 0, code) for law in found.laws)
 
 
 def generator(seed: int, replication: int, *name: object) -> np.random.Generator:

@@ -20,6 +20,7 @@ from models import display
 from models.scenario.inputs import Engine, engine_of
 from models.scenario.rules import causes_of_backlog
 from models.steady_state.estimate import estimate
+from models.validation_messages import path_text
 from scenarios.files.scenario import LoadedScenario, moved, read_scenario, resolve, scenario_text
 from scenarios.runs.execute import COMPILING
 from scenarios.runs.first_run import Beside
@@ -82,6 +83,7 @@ def run(
         _show(result)
     # After the result, on stderr: the cause of a backlog explains it, and does not disturb the document on stdout.
     _say_causes(result, loaded)
+    _say_absent(result)
     for name in result.missed:
         verdict = (result.typed_summary.targets or {})[name]
         limit, value = verdict.limit, verdict.value
@@ -97,6 +99,14 @@ def _say_causes(result: RunResult, loaded: LoadedScenario) -> None:
     """Say on stderr what cannot keep up and so makes a backlog, in the words of `validate`."""
     inputs = inputs_of(result.scenario, loaded.folder, checkpoint_hosts={})
     terminal.warn(map(str, causes_of_backlog(result.scenario, inputs)))
+
+
+def _say_absent(result: RunResult) -> None:
+    """Say on stderr which events did not happen in some replications."""
+    for name, count in result.absent.items():
+        of = f"{display.count(count)} of {display.count(len(result.records), 'replication')}"
+        where = path_text(("events", name))
+        typer.echo(f"note: {where} did not happen in {of}: its time was after the end of the run", err=True)
 
 
 def _announce(scenario: Scenario, inputs: RunInputs) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
-from models.distributions import TimeDistribution, longest_s, shortest_s
+from models.distributions import TimeDistribution, longest_s, shortest_s, survival
 from models.schema_types import (
     Count,
     Description,
@@ -53,6 +53,13 @@ class Timed(Description):
     def latest_s(self) -> float:
         """Return after when it never happens [s]; infinite if it can happen at any time."""
         return self.fixed_s + sum(longest_s(law) for law in self.laws)
+
+    def share_after(self, end_s: float) -> float:
+        """Return the probability that it does not happen before `end_s`; nothing, or one law, is drawn."""
+        if not self.laws:
+            return float(self.fixed_s >= end_s)
+        (law,) = self.laws  # two are refused
+        return survival(law, end_s - self.fixed_s)
 
     def at(self, at_s: float) -> Self:
         """Return the same event at a time [s], of which nothing is drawn."""

@@ -15,9 +15,11 @@ from analysis.runs.summary import summarise
 from models.records.tables import RunRecords
 from models.scenario.inputs import Engine, RunInputs, engine_of
 from models.scenario.scenario import Scenario
+from models.units import to_ns
 from scenarios.runs import first_run
 from scenarios.runs.execute import Job, Progress, execute
 from scenarios.runs.inputs import checked
+from sim.draws import event_ns
 from sim.engine import stand_in
 
 
@@ -50,6 +52,16 @@ class RunResult:
     def metrics(self) -> dict[int, Metrics]:
         """Replication -> one number for each metric."""
         return {one.replication: metrics_of(summarise(self.scenario, [one])) for one in self.records}
+
+    @property
+    def absent(self) -> dict[str, int]:
+        """Event -> in how many replications it did not happen, as its drawn time was after the end; without zeros."""
+        end_ns, found = to_ns(self.scenario.duration_s), dict[str, int]()
+        for name, event in self.scenario.events.items():
+            if event.latest_s >= self.scenario.duration_s:
+                times = (event_ns(self.scenario, one.replication, name) for one in self.records)
+                found[name] = sum(at_ns >= end_ns for at_ns in times)
+        return {name: count for name, count in found.items() if count}
 
     @property
     def missed(self) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from models.scenario.scenario import Scenario
 from models.steady_state.checkpoint_traffic import link_sharing
 from models.topology import layout
 from models.units import to_ns
-from sim.draws import code_of, delay_ns
+from sim.draws import event_ns
 from sim.operator_plan import OperatorPlan, plan_operators
 
 _NS = 1_000_000_000
@@ -75,9 +75,8 @@ class RunPlan:
         return tuple(found[operator] for operator in range(len(self.operators)))
 
     def instant_ns(self, event: str) -> int:
-        """Return when the event of this name happens in the replication; what is drawn depends on nothing else."""
-        found, code = self.scenario.events[event], code_of(self.scenario.seed, self.replication, "event", event)
-        return to_ns(found.fixed_s) + sum(delay_ns(law, 0, code) for law in found.laws)
+        """Return when the event of this name happens in the replication."""
+        return event_ns(self.scenario, self.replication, event)
 
     def transfer_ns(self, holder: int, host: int, size: int) -> int:
         """Return the time in which so many bytes come from host to host; they delay nothing else there."""

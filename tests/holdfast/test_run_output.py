@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -177,3 +178,39 @@ method = "checkpoint"
 interval = "10 s"
 guarantee = "at-most-once"
 """
+
+
+LATE = """
+format = 1
+duration = "60 s"
+replications = 4
+workload.in = { rate = "1 /s" }
+operators.in = { kind = "source" }
+operators.out = { kind = "sink", inputs = { in = "shuffle" } }
+hosts.worker = { count = 2 }
+fault_tolerance.interval = "10 s"
+events.kill = { kind = "host-failure", host = "worker-1", at = LAW }
+"""
+
+
+@pytest.mark.parametrize(
+    ("law", "absent"),
+    [
+        ('{ distribution = "lognormal", mean = "55 s", cv = 1.5 }', 1),
+        ('{ distribution = "uniform", low = "10 s", high = "20 s" }', 0),
+        ('"5 s", delay = { distribution = "deterministic", value = "70 s" }', 4),
+    ],
+)
+def test_a_run_says_in_how_many_replications_an_event_did_not_happen(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, law: str, absent: int
+) -> None:
+    path = tmp_path / "late.toml"
+    path.write_text(LATE.replace("LAW", law), encoding="utf-8")
+    with pytest.raises(SystemExit) as left:
+        cli.main(("run", str(path), "--engine", "plain", "--json"))
+    out, err = capsys.readouterr()
+    assert left.value.code == 0
+    assert len(json.loads(out)["recoveries"]) == 4 - absent  # which the failures themselves say
+    said = f"note: events.kill did not happen in {absent} of 4 replications: its time was after the end of the run"
+    assert (said in err) == (absent > 0)
+    assert err.count("did not happen") == (absent > 0)

@@ -37,6 +37,7 @@ from models.validation_messages import path_text
 
 _MOST_NAMES = 5
 _WORTH_NAMING = 0.005
+_WORTH_SAYING = 0.001  # of runs in which an event does not happen
 _OF_CHECKPOINTS = ("snapshots", "store", "allocation", "interval", "kind", "copies", "staggered", "remote")
 _OF_MOVES = ("rest", "moves", "prefer", "protocol", "scale_out", "acquisition", "scale_in")  # of key groups, by load
 _OF_OPERATORS = ("operators", "reports", "grow", "shrink")
@@ -234,9 +235,15 @@ def _of_times(scenario: Scenario) -> Iterator[Advice]:
 
 
 def _of_events(scenario: Scenario) -> Iterator[Advice]:
-    """Warn of failures that come to nothing: noticed after the end, or of a host that is down already."""
+    """Warn of events after the end in some runs, and of failures that nobody notices, or of a host that is down."""
+    end_s = scenario.duration_s
     for name, event in scenario.events.items():
-        if isinstance(event, HostFailure) and detected_s(scenario, event) >= scenario.duration_s:
+        never = event.share_after(end_s)
+        if never > _WORTH_SAYING:
+            key = "delay" if getattr(event, "delay", None) is not None else "at"
+            text = f"can be after the end of the run: in {display.share(never)} of the runs it does not happen"
+            yield Advice(path_text(("events", name, key)), text if never < 1 else "is after the end of the run")
+        if isinstance(event, HostFailure) and event.mean_s < end_s <= detected_s(scenario, event):
             text = "is so late that the failure is not detected before the run ends"
             yield Advice(path_text(("events", name, "at")), text)
     for name, before in failures_of_dead_hosts(scenario):

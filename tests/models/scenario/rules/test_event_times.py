@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 from changed_keys import changed
+from pydantic import TypeAdapter
+from scipy import stats
 
-from models.distributions import longest_s, shortest_s
+from models.distributions import TimeDistribution, longest_s, shortest_s, survival
 from models.errors import InputError
 from models.scenario.events import HostFailure, Reconfigure, Timed
 from models.scenario.file_keys import schema_of
@@ -138,6 +141,50 @@ def test_warnings_go_by_the_mean() -> None:
     for at, told in (("59 s", True), (between("0 s", "60 s"), False), (exponential("59.9 s"), True)):
         found = [f"{one.path} {one.text}" for one in warnings(scenario_from(changed(raw, {"events/die/at": at})))]
         assert (late in found) is told, (at, found)
+
+
+@pytest.mark.parametrize("time_s", [0.0, 0.01, 1.0, 2.5, 3.0, 4.2, 6.0, 60.0])
+def test_the_survival_of_each_law_is_that_of_scipy(time_s: float) -> None:
+    sigma = math.sqrt(math.log1p(1.5**2))
+    laws: list[tuple[dict[str, object], Any]] = [
+        ({"distribution": "exponential", "mean_s": 3.0}, stats.expon(scale=3)),
+        ({"distribution": "gamma", "mean_s": 3.0, "shape": 0.7}, stats.gamma(0.7, scale=3 / 0.7)),
+        ({"distribution": "erlang", "mean_s": 3.0, "shape": 4}, stats.erlang(4, scale=3 / 4)),
+        (
+            {"distribution": "lognormal", "mean_s": 3.0, "cv": 1.5},
+            stats.lognorm(sigma, scale=3 / math.exp(sigma**2 / 2)),
+        ),
+        ({"distribution": "uniform", "low_s": 2.0, "high_s": 6.0}, stats.uniform(2, 4)),
+    ]
+    read: TypeAdapter[TimeDistribution] = TypeAdapter(TimeDistribution)
+    for raw, oracle in laws:
+        assert survival(read.validate_python(raw), time_s) == pytest.approx(oracle.sf(time_s), rel=1e-12), raw
+    assert survival(read.validate_python({"distribution": "deterministic", "value_s": 3.0}), time_s) == (time_s <= 3)
+
+
+@pytest.mark.parametrize(
+    ("event", "told"),
+    [
+        ({"at": exponential("8 s")}, None),  # exp(-7.5) is 0.00055
+        ({"at": exponential("9 s")}, "at can be after the end of the run: in 0.127 % of the runs it does not happen"),
+        ({"at": {"distribution": "lognormal", "mean": "55 s", "cv": 1.5}}, "at can be after the end of the run: in 26"),
+        ({"at": "30 s", "delay": between("0 s", "30 s")}, None),
+        (
+            {"at": "30 s", "delay": between("0 s", "40 s")},
+            "delay can be after the end of the run: in 25 % of the runs it does not happen",
+        ),
+        (
+            {"at": "30 s", "delay": {"distribution": "deterministic", "value": "30 s"}},
+            "delay is after the end of the run",
+        ),
+    ],
+)
+def test_an_event_that_does_not_happen_in_some_runs_is_told(event: dict[str, object], told: str | None) -> None:
+    raw = changed(RAW, {"detector": {"heartbeat": "10 ms", "timeout": "20 ms"}})
+    raw["events"] = {"die": {"kind": "host-failure", "host": "worker-1"} | event}
+    found = [f"{one.path} {one.text}" for one in warnings(scenario_from(raw)) if one.path.startswith("events")]
+    assert len(found) == (told is not None), found
+    assert told is None or found[0].startswith(f"events.die.{told}"), found
 
 
 def test_slots_are_counted_at_the_mean() -> None:
