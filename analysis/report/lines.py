@@ -78,14 +78,16 @@ def _latency_caption(line: Latency, recoveries: Sequence[Recovery]) -> str:
         low, high = float(p99[seen].min()), float(p99[seen].max())
         return said + f"The p99 lies between {text.seconds(low)} and {text.seconds(high)}."
     during = seen & _recovering(at, line.interval_s, recoveries)
-    which = "the recovery" if len(recoveries) == 1 else f"the {len(recoveries)} recoveries"
+    count = sum(one.within_s is None for one in recoveries)  # others are over with the one that they fell into
+    which = "the recovery" if count == 1 else f"the {count} recoveries"
     if not during.any():
         return said + f"Nothing was delivered during {which}."
     worst = float(p99[during].max())
     said += f"During {which} the p99 reaches {text.seconds(worst)}"
     before = at + line.interval_s <= min(one.failed_s for one in recoveries)
-    one = len(recoveries) == 1
-    failure, then = ("the failure", "afterwards") if one else ("the first failure", "between and after the recoveries")
+    failure, then = (
+        ("the failure", "afterwards") if count == 1 else ("the first failure", "between and after the recoveries")
+    )
     if (seen & before).any():
         usual = p99[seen & before]
         said += f"; before {failure} it was "

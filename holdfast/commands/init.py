@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,7 @@ import typer
 
 from holdfast import terminal
 from models import display
-from models.errors import InputError, InputFault, raise_if_any
+from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.scenario.reading import scenario_from
 from models.scenario.scenario import Scenario
 from models.units import UnitError, parse
@@ -22,6 +23,7 @@ from scenarios.files.write_once import refuse_unwritable, write_text
 from scenarios.runs.inputs import checked
 
 _MOST_TASKS = 10_000
+_BUSY = 0.5
 _CHANGE, _CHANGE_BYTES = "50 MB", 50e6
 
 
@@ -60,7 +62,7 @@ def init(
     start: Annotated[
         str | None, typer.Option(help="storm: time until a worker has started; spark: until a query has; as in 10 s")
     ] = None,
-    busy: Annotated[float, typer.Option(help="Share of the time that tasks are busy; not asked")] = 0.5,
+    busy: Annotated[float, typer.Option(help="Share of the time that tasks are busy; not asked")] = _BUSY,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file")] = False,
 ) -> None:
     """Write a scenario to begin with: what happens when a TaskManager, a driver, an instance or a supervisor dies?
@@ -84,6 +86,8 @@ def init(
     every = {key: value for own in options.values() for key, value in own.items()}
     foreign = [(key, value) for key, value in every.items() if key not in options[engine]]
     raise_if_any([InputFault(key, value, f"is not of {engine}") for key, value in foreign if value is not None])
+    answers = {"--rate": rate, "--state": state, "--busy": busy, **options[engine]}
+    given = {key: value for key, value in answers.items() if value not in (None, _BUSY)}
     out = Path(f"{engine}-job.toml") if out is None else out
     refuse_suffix(out, (".toml",))
     refuse_unwritable(out, force=force, option="--out")
@@ -132,13 +136,54 @@ def init(
             standbys or 0,
         )
     text = job.text
-    scenario = scenario_from(tomllib.loads(text))
+    with _by_option(engine, given):
+        scenario = scenario_from(tomllib.loads(text))
     write_text(out, text, force=force)
     stands = f"; one simulated record stands for {display.count(job.scale)}" if job.scale > 1 else ""
     if _runs(scenario, out.parent):
         terminal.show(f"Wrote {out}{stands}. Go on with: holdfast run {out}")
     else:
         terminal.show(f"Wrote {out}{stands}. It cannot be run as it is. Go on with: holdfast validate {out}")
+
+
+_PARALLELISM = ("--taskmanagers", "--executors", "--instances", "--supervisors")
+# End of a key -> options of whose answers it is made, the most telling first.
+_MADE_OF: Mapping[str, tuple[str, ...]] = {
+    "rate": ("--rate",),
+    "service.shape": ("--rate",),
+    "service.mean": ("--rate", "--busy", *_PARALLELISM),
+    "state.bytes": ("--state", "--partitions", *_PARALLELISM),
+    "deserialise": ("--record",),
+    "recovery.restart.value": ("--start",),
+    "fault_tolerance.interval": ("--interval",),
+    "acker.timeout": ("--timeout",),
+    "delay.high": ("--interval", "--timeout"),
+}
+
+
+@contextmanager
+def _by_option(engine: str, given: Mapping[str, object]) -> Iterator[None]:
+    """Name the options of which a key is made that is refused: nobody has seen the key.
+
+    `given`: option -> its answer; what is asked for on the terminal is not in it.
+    """
+    change = ("--change" if "--change" in given else "--state", "--rate", "--interval")  # all the state, if need be
+    made_of = {**_MADE_OF, "state.change": change if engine == "flink" else ("--record", "--rate")}
+    try:
+        yield
+    except InputError as error:
+        raise InputError(*(_of_option(fault, made_of, given) for fault in error.faults)) from error
+
+
+def _of_option(fault: InputFault, made_of: Mapping[str, tuple[str, ...]], given: Mapping[str, object]) -> InputFault:
+    """Return the fault with the options in place of the key; as it is where no option makes the key."""
+    makers = next((options for key, options in made_of.items() if f".{fault.path}".endswith(f".{key}")), ())
+    if not makers:
+        return fault
+    one, *others = [option for option in makers if option in given] or [makers[0]]
+    beside = f" together with {' and '.join(f'{option} = {given[option]}' for option in others)}" if others else ""
+    rule = f"is out of range{beside}: {fault.path} would be {fault.value}, which {fault.rule}"
+    return InputFault(one, given.get(one, NO_VALUE), rule, fault.hint)
 
 
 def _runs(scenario: Scenario, folder: Path) -> bool:

@@ -244,6 +244,36 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     "no slot": (("flink", "--taskmanagers", "3x0"), "--taskmanagers = 3x0: must be two whole numbers"),
     "too many slots": (("flink", "--taskmanagers", "99999x99999"), "10,000 slots at most"),
     "an interval that is no time": (("flink", "--interval", "5 GB"), "--interval = 5 GB"),
+    "a rate beyond all": (
+        ("flink", "--rate", "1e12 /s"),
+        "error: --rate = 1e12 /s: is out of range: operators.state.service.shape would be 2000000000, which ",
+    ),
+    "a state of a byte": (
+        ("flink", "--state", "1 B", "--interval", "60 s"),
+        "error: --state = 1 B: is out of range together with --interval = 60 s: operators.state.state.change would be ",
+    ),
+    "a change of a byte": (
+        ("flink", "--state", "1 GB", "--change", "1 B"),
+        "error: --change = 1 B: is out of range: operators.state.state.change would be ",
+    ),
+    "an interval of an age": (
+        ("flink", "--interval", "1e12 s"),
+        "error: --interval = 1e12 s: is out of range: fault_tolerance.interval would be ",
+    ),
+    "tasks that do nothing": (
+        ("flink", "--busy", "1e-12"),
+        "error: --busy = 10^-12: is out of range: operators.state.service.mean would be ",
+    ),
+    "a trigger without an end": (("spark", "--interval", "1 ns"), "error: --interval = 1 ns: is out of range: fault_"),
+    "a record beyond all": (
+        ("kafka-streams", "--record", "1 TB"),
+        "error: --record = 1 TB: is out of range: operators.",
+    ),
+    "a time-out without a time": (("storm", "--timeout", "1 ns"), "error: --timeout = 1 ns: is out of range: fault_"),
+    "a start of an age": (
+        ("storm", "--start", "1e12 s"),
+        "error: --start = 1e12 s: is out of range: recovery.restart.",
+    ),
 }
 
 

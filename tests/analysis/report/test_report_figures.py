@@ -60,6 +60,17 @@ def test_a_recovery_that_did_not_end_lasts_to_the_end_of_the_run():
     )
 
 
+def test_a_host_that_dies_while_its_tasks_are_down_is_no_recovery_of_its_own():
+    p99 = np.full(60, 0.01)
+    p99[[32, 40]] = 4.0, 9.0
+    first = recovery("a", 30.0, 1.0, 0.5, 0.25, 2.25, 4.0)
+    within = replace(first, host="b", failed_s=31.0, total_s=3.0, within_s=30.0)
+    apart = replace(first, failed_s=50.0)
+    start = "During the recovery the p99 reaches 4\u00a0s; before the failure it was at most 10\u00a0ms; afterwards"
+    assert start in latency_caption(p99, (first, within))
+    assert "During the 2 recoveries the p99" in latency_caption(p99, (first, within, apart))
+
+
 def test_the_caption_of_latency_says_when_nothing_came_during_the_recovery_or_before_it():
     p99 = np.full(60, 0.01)
     p99[30:34] = np.nan
