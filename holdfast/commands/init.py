@@ -17,6 +17,7 @@ from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.scenario.reading import scenario_from
 from models.scenario.scenario import Scenario
 from models.units import UnitError, parse
+from models.validation_messages import similar
 from scenarios.files.documents import refuse_suffix
 from scenarios.files.starter import FlinkJob, KafkaStreamsJob, SparkQuery, StormTopology
 from scenarios.files.write_once import refuse_unwritable, write_text
@@ -82,7 +83,8 @@ def init(
     }
     if engine not in options:
         *others, last = options
-        raise InputError.at("ENGINE", engine, f"must be {', '.join(others)} or {last}", "holdfast init flink")
+        hint = similar(engine.lower(), options) or "holdfast init flink"
+        raise InputError.at("ENGINE", engine, f"must be {', '.join(others)} or {last}", hint)
     every = {key: value for own in options.values() for key, value in own.items()}
     foreign = [(key, value) for key, value in every.items() if key not in options[engine]]
     raise_if_any([InputFault(key, value, f"is not of {engine}") for key, value in foreign if value is not None])

@@ -13,6 +13,7 @@ from models.engines import flink, kafka_streams, spark, storm
 from models.engines.behaviours import Behaviour, EngineDefault, Milestone
 from models.scenario.file_keys import entry_of, fields_of, models_in
 from models.schema_types import Description
+from models.validation_messages import similar
 
 _SAYS_NOTHING = {"method": "round-robin"}  # of `placement`: there is no other
 ENGINE_TABLES: Mapping[str, ModuleType] = MappingProxyType(
@@ -106,7 +107,9 @@ def as_engine(value: object) -> object:
     named, names = table.get("name") if isinstance(table, Mapping) else None, [*ENGINE_TABLES]
     if isinstance(named, str) and named not in ENGINE_TABLES:
         rule = f"must be {', '.join(names[:-1])} or {names[-1]}"
-        hint = "leave the key out for a generic system whose behaviours are keys of their own"
+        hint = similar(named.lower(), names) or (
+            "leave the key out for a generic system whose behaviours are keys of their own"
+        )
         raise PydanticCustomError("range", "{rule}", {"rule": rule, "hint": hint})
     if isinstance(table, Mapping) and isinstance(table.get("version"), (int, float)):
         hint = 'as in version = "1.20", which is another one than 1.2'

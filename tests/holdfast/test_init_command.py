@@ -210,9 +210,10 @@ def test_a_file_that_cannot_be_run_is_written_and_says_so(
 
 REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     "an unknown engine": (
-        ("flunk",),
-        "ENGINE = flunk: must be flink, spark, kafka-streams or storm (holdfast init flink)",
+        ("samza",),
+        "ENGINE = samza: must be flink, spark, kafka-streams or storm (holdfast init flink)",
     ),
+    "a slip": (("flunk",), "ENGINE = flunk: must be flink, spark, kafka-streams or storm (did you mean flink?)"),
     "an option that Spark has not": (("spark", "--taskmanagers", "6x4"), "--taskmanagers = 6x4: is not of spark"),
     "an option of Spark": (("flink", "--executors", "6x4"), "--executors = 6x4: is not of flink"),
     "no core": (("spark", "--executors", "3x0"), "--executors = 3x0: must be two whole numbers with an x between"),

@@ -178,7 +178,7 @@ def _of_elasticity(scenario: Scenario, broken: Collection[str]) -> Iterator[Inpu
 
 def _of_slots(scenario: Scenario) -> Iterator[InputFault]:
     """Yield one fault for each group of hosts in which more tasks are placed on a host than it has slots."""
-    none = scenario.engine is not None and scenario.engine.name in ("spark", "storm")  # as their rules say
+    none = scenario.engine is not None and scenario.engine.name != "flink"  # as the rules of these engines say
     if none or all(group.slots is None for group in scenario.hosts.values()):
         return
     placed, shared = layout.placement(scenario), scenario.placement.slot_sharing

@@ -346,6 +346,8 @@ def _of_topics(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFau
         if scenario.hosts[group].failures is not None:
             where = path_text(("hosts", group, "failures"))
             yield InputFault(where, NO_VALUE, "is of brokers, which do not fail here", "remove it")
+    if any(group.slots is not None for group in scenario.hosts.values()):
+        return  # in place of threads, which is told: how many there are nobody has said
     cores = {host: group.cores for host, group in layout.hosts(scenario).items()}
     threads = sum(cores[host] for host in cores if host not in brokers)
     for name, operator in scenario.operators.items():

@@ -208,10 +208,12 @@ def test_refused_heartbeats_can_be_switched_off() -> None:
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown engine": (
-        {"engine": "flonk"},
-        "engine = flonk: must be flink, spark, kafka-streams or storm (leave the key out for a generic system",
+        {"engine": "samza"},
+        "engine = samza: must be flink, spark, kafka-streams or storm (leave the key out for a generic system",
     ),
     "another unknown one": ({"engine": {"name": "samza"}}, "must be flink, spark, kafka-streams or storm"),
+    "a slip": ({"engine": "flnk"}, "engine = flnk: must be flink, spark, kafka-streams or storm (did you mean flink?)"),
+    "a capital": ({"engine": {"name": "FLINK"}}, "must be flink, spark, kafka-streams or storm (did you mean flink?)"),
     "an unknown version": ({"engine": {"name": "flink", "version": "9.9"}}, "engine.version = 9.9: must be 1.18, 1.19"),
     "a version of Spark": ({"engine": {"name": "flink", "version": "4.3"}}, "engine.version = 4.3: must be 1.18, 1.19"),
     "a driver": ({"events": {"d": {"kind": "driver-failure", "at": "1 s"}}}, "Flink has a JobManager"),

@@ -235,6 +235,12 @@ def test_what_kafka_streams_does_not_have_is_refused_in_its_words(what: str) -> 
     assert any(words in one for one in found), found
 
 
+@pytest.mark.parametrize("slots", [1, 9])
+def test_slots_of_flink_are_told_once_however_many_tasks_there_are(slots: int) -> None:
+    found = refused(APPLICATION, hosts={"broker": {}, "app": {"count": 3, "slots": slots}})
+    assert [one.partition(": ")[0] for one in found] == [f"hosts.app.slots = {slots}"]
+
+
 def test_members_that_stop_and_join_need_changelogs() -> None:
     raw = {key: value for key, value in APPLICATION.items() if key != "engine"} | {
         "fault_tolerance": {"method": "checkpoint"},
