@@ -46,8 +46,9 @@ def sweep(
     """Simulate every combination of the values of [sweep]; if interrupted, the same command continues."""
     del resume  # there is no other way
     refuse_master(master, on)
-    loaded = read_scenario(resolve(file), settings or [])
-    refuse_swept(loaded.scenario, settings or [])
+    path = resolve(file)
+    loaded = read_scenario(path, settings or [])
+    refuse_swept(loaded.scenario, path, settings or [])
     check_best(loaded.scenario, best)
     with progress() as show_progress:
         result = run_sweep(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from models.errors import InputError, InputFault, raise_if_any
@@ -48,9 +48,25 @@ def read_scenario(path: Path | str, overrides: Sequence[str] = ()) -> LoadedScen
     return LoadedScenario(scenario, file.resolve().parent)
 
 
-def refuse_swept(scenario: Scenario, overrides: Sequence[str]) -> None:
-    """Raise InputError for overrides of what the sweep of the scenario varies: they would change no design."""
-    raise_if_any(overruled_by_sweep(scenario, (path for path, _ in _settings(overrides))))
+def refuse_swept(scenario: Scenario, file: str | Path, overrides: Sequence[str]) -> None:
+    """Raise InputError for overrides of what the sweep of the scenario varies: they would change no design.
+
+    The hint tells where they are the only way to read the file: its own value has to be valid, too.
+    """
+    faults, left = list[InputFault](), list[str]()
+    for override in overrides:
+        found = list(overruled_by_sweep(scenario, (path for path, _ in _settings([override]))))
+        faults += found
+        left += [] if found else [override]
+    if not faults:
+        return
+    try:
+        read_scenario(file, left)
+    except InputError as error:
+        hint = "change the file: its own value must be valid, too, although no design has it"
+        faults = [replace(fault, hint=hint) for fault in faults]
+        raise InputError(*error.faults, *faults) from error
+    raise InputError(*faults)
 
 
 def _settings(overrides: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -220,6 +220,22 @@ def test_bad_input_is_one_line_and_exit_code_2(
     assert "Traceback" not in err
 
 
+def test_a_setting_that_the_sweep_overrules_is_no_way_around_what_is_wrong_in_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, given = tmp_path / "sweep.toml", ["--set", "fault_tolerance.interval=1 s", "--set", "duration=30 s"]
+    text = path_of("tiny-sweep").read_text(encoding="utf-8")
+    for interval, lines in (("5 s", 1), ("-5 s", 2)):
+        path.write_text(text.replace('interval = "5 s"', f'interval = "{interval}"', 1), encoding="utf-8")
+        code, _, err = run(capsys, "sweep", str(path), *given, "--out", str(tmp_path / "out"))
+        *wrong, refused = err.splitlines()
+        assert (code, len(wrong) + 1) == (2, lines)
+        assert "--set = fault_tolerance.interval: is overruled by every design" in refused
+        assert ("(change the file: its own value must be valid, too, although no design has it)" in refused) == (
+            wrong == ["error: fault_tolerance.interval = -5 s: must be longer than zero"]
+        )
+
+
 def test_runs_that_fail_are_said_and_make_exit_code_4(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = [*SWEEP, "--set", 'sweep={ "limits.steps" = [5, 1000000] }', "--out", str(tmp_path / "out")]
     with inside():
