@@ -169,15 +169,20 @@ class HistogramRecording:
         self._pages = np.zeros((ahead, PAGE), np.int32)  # a run has less than 2^31 tuples (`limits.steps`)
         self._used = np.ones(1, np.int64)  # page 0 means none
         self._added = 0  # rows since the last carry
-        self._watches: list[tuple[int, int]] = []  # (born, since) of first outputs that have not come
+        self._watches: dict[int, dict[int, None]] = {}  # born -> since, rising, of first outputs that have not come
         self._first_outputs: dict[tuple[int, int], int] = {}
         self._last = np.zeros((0, _DELIVERY), np.int64)  # deliveries of the last instant so far
 
     def watch(self, born_ns: int, since_ns: int) -> None:
-        """Record the first delivery from `since_ns`, which is now, of a tuple that was born at `born_ns` or later."""
-        if self._sinks.size and (born_ns, since_ns) not in self._first_outputs:
-            self._watches.append((born_ns, since_ns))
-            self._look(self._last)
+        """Record the first delivery from `since_ns`, which is now, of a tuple that was born at `born_ns` or later.
+
+        All key groups of a job may be restored in one instant: it is watched for once.
+        """
+        watched = since_ns in self._watches.get(born_ns, {}) or (born_ns, since_ns) in self._first_outputs
+        if self._sinks.size and not watched:
+            self._watches.setdefault(born_ns, {})[since_ns] = None
+            if self._last.size and self._last[0, 2] >= since_ns:
+                self._look(self._last)
 
     @property
     def watches(self) -> bool:
@@ -186,14 +191,19 @@ class HistogramRecording:
 
     def _look(self, rows: np.ndarray) -> None:
         """Look for the first outputs among deliveries (n, 3), in the order of time."""
-        waiting = []
-        for born_ns, since_ns in self._watches:
-            found = np.flatnonzero((rows[:, 1] >= born_ns) & (rows[:, 2] >= since_ns))
-            if found.size:
-                self._first_outputs[born_ns, since_ns] = int(rows[found[0], 2])
+        for born_ns, waiting in [*self._watches.items()]:
+            delivered = rows[rows[:, 1] >= born_ns, 2]
+            if not delivered.size:
+                continue
+            since = np.array([*waiting])
+            for since_ns, first in zip(waiting, np.searchsorted(delivered, since).tolist(), strict=True):
+                if first < delivered.size:
+                    self._first_outputs[born_ns, since_ns] = int(delivered[first])
+            left = {one: None for one in waiting if (born_ns, one) not in self._first_outputs}
+            if left:
+                self._watches[born_ns] = left
             else:
-                waiting.append((born_ns, since_ns))
-        self._watches = waiting
+                del self._watches[born_ns]
 
     def check_end(self, until_ns: int) -> None:
         """Raise ValueError for an instant behind the run: there are no intervals, and kernels do not check each."""

@@ -169,7 +169,7 @@ class SellerKeys(Description):
 
     distribution: Literal["nexmark"] = "nexmark"
     field: Literal["auction.seller"] = "auction.seller"
-    """What the new key is."""
+    """Field of the auction that is the new key."""
 
 
 OutputKeys = Annotated[UniformKeys | ZipfKeys | SellerKeys, Field(discriminator="distribution")]

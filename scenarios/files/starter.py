@@ -15,15 +15,28 @@ _DIGITS = 6
 
 
 @dataclass(frozen=True)
-class FlinkJob:
-    """What is known of a job.
+class _Job:
+    """A job of any engine: rate [1/s], and the share of the time that those who work are busy."""
+
+    rate_per_s: float
+    busy: float
+
+    @property
+    def scale(self) -> int:
+        """Return for how many records one simulated record stands: 1, 2 or 5 times a power of ten."""
+        least = max(1.0, self.rate_per_s / _MOST_PER_S)
+        power = 10 ** math.floor(math.log10(least))
+        return int(next(step * power for step in (1, 2, 5, 10) if step * power >= least * (1 - 1e-9)))
+
+
+@dataclass(frozen=True)
+class FlinkJob(_Job):
+    """A job of Flink.
 
     Rate [1/s], share of the time that tasks are busy, state [B] and how much of it changes between two checkpoints [B],
     TaskManagers and slots of each, time between two checkpoints [s].
     """
 
-    rate_per_s: float
-    busy: float
     state_bytes: float
     change_bytes: float
     taskmanagers: int
@@ -36,26 +49,19 @@ class FlinkJob:
         return self.taskmanagers * self.slots
 
     @property
-    def scale(self) -> int:
-        """Return for how many records one simulated record stands: 1, 2 or 5 times a power of ten."""
-        return _scale(self.rate_per_s)
-
-    @property
     def text(self) -> str:
         """Return the text of a scenario in which a TaskManager of the job dies, with comments for whoever goes on."""
         return _flink_text(self)
 
 
 @dataclass(frozen=True)
-class SparkQuery:
-    """What is known of a query.
+class SparkQuery(_Job):
+    """A query of Spark.
 
     Rate [1/s], share of the time that cores are busy, state [B] and size of a record in it [B], executors and cores of
     each, state partitions, time between two triggers and until a new driver has started the query [s].
     """
 
-    rate_per_s: float
-    busy: float
     state_bytes: float
     record_bytes: float
     executors: int
@@ -65,26 +71,19 @@ class SparkQuery:
     start_s: float
 
     @property
-    def scale(self) -> int:
-        """Return for how many records one simulated record stands: 1, 2 or 5 times a power of ten."""
-        return _scale(self.rate_per_s)
-
-    @property
     def text(self) -> str:
         """Return the text of a scenario in which the driver dies, with comments for whoever goes on."""
         return _spark_text(self)
 
 
 @dataclass(frozen=True)
-class KafkaStreamsJob:
-    """What is known of an application.
+class KafkaStreamsJob(_Job):
+    """An application of Kafka Streams.
 
     Rate [1/s], share of the time that threads are busy, state [B] and size of a record in it [B], instances and stream
     threads of each, partitions of the input topic, standby replicas.
     """
 
-    rate_per_s: float
-    busy: float
     state_bytes: float
     record_bytes: float
     instances: int
@@ -93,26 +92,19 @@ class KafkaStreamsJob:
     standbys: int
 
     @property
-    def scale(self) -> int:
-        """Return for how many records one simulated record stands: 1, 2 or 5 times a power of ten."""
-        return _scale(self.rate_per_s)
-
-    @property
     def text(self) -> str:
         """Return the text of a scenario in which an instance is killed, with comments for whoever goes on."""
         return _kafka_streams_text(self)
 
 
 @dataclass(frozen=True)
-class StormTopology:
-    """What is known of a topology.
+class StormTopology(_Job):
+    """A topology of Storm.
 
     Rate [1/s], share of the time that executors are busy, state of its stateful bolts [B], which may be 0, supervisors
     and bolt executors on each, message time-out and time until a worker has started [s].
     """
 
-    rate_per_s: float
-    busy: float
     state_bytes: float
     supervisors: int
     executors: int
@@ -120,20 +112,9 @@ class StormTopology:
     start_s: float
 
     @property
-    def scale(self) -> int:
-        """Return for how many records one simulated record stands: 1, 2 or 5 times a power of ten."""
-        return _scale(self.rate_per_s)
-
-    @property
     def text(self) -> str:
         """Return the text of a scenario in which a supervisor dies, with comments for whoever goes on."""
         return _storm_text(self)
-
-
-def _scale(rate_per_s: float) -> int:
-    least = max(1.0, rate_per_s / _MOST_PER_S)
-    power = 10 ** math.floor(math.log10(least))
-    return int(next(step * power for step in (1, 2, 5, 10) if step * power >= least * (1 - 1e-9)))
 
 
 def _stands(scale: int) -> str:

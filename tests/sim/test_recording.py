@@ -126,6 +126,16 @@ def test_first_outputs_are_watched_from_their_instant_on():
     assert rows == [(3, 4, 5), (4, 5, 5), (5, 5, 7)]  # nothing born at 9 has come
 
 
+def test_key_groups_that_are_restored_in_one_instant_are_watched_for_once():
+    recording = HistogramRecording(OPERATORS, SINKS, 0, 10 * S)
+    looks = []
+    recording._look = looks.append
+    for _ in range(4096):
+        recording.watch(3, 4)
+    assert recording._watches == {3: {4: None}}
+    assert not looks  # nothing has been delivered in this instant
+
+
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize(("warmup", "duration"), [(2 * S, 10 * S), (0, S // 3), (7 * S, 7 * S), (S, 20_000 * S)])
 def test_the_histograms_equal_plain_python_on_random_rows(seed, warmup, duration):

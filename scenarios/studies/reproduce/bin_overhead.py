@@ -1,4 +1,4 @@
-"""What bins cost while none moves, in "Megaphone" (Hoffmann et al., 2019): latency by their number.
+"""Measure what bins cost while none moves, in "Megaphone" (Hoffmann et al., 2019): latency by their number.
 
 A worker of timely dataflow goes round: it looks at all bins, then serves what has come. What it has done, others hear
 in their next round. So a record waits for a scan where it is counted, and its answer for one where the output is

@@ -1,4 +1,4 @@
-"""What the scan lends to the event loop: all that can matter before an instant (`loans`)."""
+"""Lend to the event loop what the scan has: all that can matter before an instant (`loans`)."""
 
 from __future__ import annotations
 

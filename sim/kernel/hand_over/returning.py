@@ -1,4 +1,4 @@
-"""What comes back from the event loop when a loan is over: all tuples, but for those of stopped tasks (`loans`)."""
+"""Give tuples back to the scan when a loan is over: all of them, but for those of stopped tasks (`loans`)."""
 
 from __future__ import annotations
 
