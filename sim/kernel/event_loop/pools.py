@@ -248,7 +248,7 @@ def forget_ids(state: State, need: int) -> None:
     looked_at = forgetting.looked_at(state) // _PART
     _more_chunks(state, chunks + max(state.log_next.shape[0] // 2, looked_at // CHUNK))
     if not state.ids["clean"]:
-        more_positions(state, need + max(state.positions.shape[0] // 4, looked_at))
+        more_positions(state, need + max(state.positions.shape[0] // 8, looked_at))
 
 
 def _chunks(state: State, need: int) -> int:

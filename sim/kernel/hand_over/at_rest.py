@@ -12,7 +12,7 @@ from sim.clock import SERVICE
 from sim.control.cluster import Cluster, RunPlan
 from sim.kernel.event_loop.codes import ARRIVE, AT_REMOTE, CREATE, END, NONE, ROUND, SNAPSHOT, STORED, TRIM, TUPLE
 from sim.kernel.event_loop.hash_tables import find_positions
-from sim.kernel.hand_over.lists import events_of, listed, nodes_of, runs
+from sim.kernel.hand_over.lists import events_of, listed, nodes_of, order_by, runs
 from sim.kernel.scan.saving import FAR_NS
 from sim.kernel.tools.pointer import State
 from sim.plane_values import REMOTE
@@ -28,7 +28,6 @@ class LoopAtRest:
         """`by_barriers`: these take checkpoints, and only sources keep outputs."""
         self.loop, self.plan, self.cluster, self.at_ns = loop, plan, cluster, at_ns
         self.by_barriers = by_barriers
-        self.until_ns = FAR_NS  # with barriers: before that no task is idle that control watches
         self.saves = plan.scenario.fault_tolerance.takes_checkpoints and not by_barriers
         self.keeps = self.saves and plan.replays
         self.tasks, self.partitions = len(cluster.task_operator), len(cluster.partition_task)
@@ -72,7 +71,6 @@ class LoopAtRest:
             ("a task is paused", tasks["paused_until"] != 0),
             ("rules hold tuples", tasks["rules"] != NONE),
             ("channels wait behind a barrier", (tasks["barriers"] != NONE) | (tasks["back_head"] != NONE)),
-            ("control wants to know when tasks are idle", (tasks["watched"] == 1) & (not self.by_barriers)),
             ("key groups have next tasks", partitions["goal"] != NONE),
             ("control waits for frontiers", loop.frontiers["over"] == 0),
             ("partitions are muted, timed or announced", partitions[["muted", "measured", "announced"]]),
@@ -161,7 +159,7 @@ class LoopAtRest:
         way = visits[self.way]
         if self.way.size and (self.partition_task[self.sender[-self.way.size :]] != way["origin"]).any():
             return "tuples are on their way from tasks that have lost their senders"
-        order = np.lexsort((pos[applied], receiver[applied]))
+        order = order_by(receiver[applied], pos[applied])
         self.logged_receiver, self.logged_sender = receiver[applied][order], sender[applied][order]
         count = np.bincount(self.logged_receiver, minlength=self.partitions)
         self.trimmed = loop.partitions["applied"][: self.partitions] - count

@@ -5,9 +5,6 @@ has taken its snapshot. These go on to the store while the scan has the tuples: 
 what becomes of them beside. It takes over again when the checkpoint is complete, or given up, until sources have
 forgotten what they need not keep.
 
-While a job catches up control waits until tasks are idle. None is before it has served what waits in its queue, so
-that the scan may have the run for so long.
-
 The event loop does not know which tuples sinks have got before it took over, and the job may not go back to a
 checkpoint that is older. So before a failure it keeps the run, from the trigger on of the last checkpoint that will
 be complete by then.
@@ -36,7 +33,6 @@ from sim.kernel.scan.plane import ScanPlane
 from sim.plane_values import CONTROL, Mail, NotCovered
 
 _FAR_NS = 1 << 62
-_NS = 1e9
 _LEAST = 10_000  # times to try in a run, at the most, to give it back
 _SHORT = 4  # such times that are not worth two hand-overs
 _PART = 200  # of an interval: the time between two of these
@@ -67,8 +63,6 @@ class TurnsBetweenBarriers(TwoKernels):
         self._counts_keys = plan.scenario.fault_tolerance.kind == "incremental" and any(
             isinstance(operator.description.state, PerKeyState) for operator in plan.operators
         )
-        services = [operator.description.service for operator in plan.operators]
-        self._mean_ns = np.array([_NS * one.mean_s if one is not None else 0.0 for one in services])
         self._foreseen, self._factor = foreseen, factor
         self._triggered_ns, self._took_ns = 0, _longest_ns(plan)
         self._lost_ns = -1  # when a task died last
@@ -106,24 +100,7 @@ class TurnsBetweenBarriers(TwoKernels):
         return to_loop.fill(scan.state, self.state, self._plan, self._cluster, at_ns, 0, self._kept_by_sources)
 
     def _hindrance(self, at_ns: int) -> str | None:
-        why = self._is_needed(at_ns)
-        if why is None and not self._is_worth_it(at_ns, self._idle_ns(at_ns), int(self._in_queues().sum())):
-            return "control wants to be told something soon"
-        return why
-
-    def _in_queues(self) -> np.ndarray:
-        """Return how many tuples wait at each task (n_tasks,)."""
-        return self.state.tasks["queue_n"][: len(self._cluster.task_operator)]
-
-    def _idle_ns(self, at_ns: int) -> int:
-        """Return when a task that control watches is idle, about, if nothing comes to it."""
-        watched = np.flatnonzero(self.state.tasks["watched"][: len(self._cluster.task_operator)])
-        each_ns = self._mean_ns[np.array(self._cluster.task_operator)[watched]]
-        return at_ns + int(min(each_ns * self._in_queues()[watched], default=_FAR_NS))
-
-    def _is_worth_it(self, at_ns: int, until_ns: int, tuples: int) -> bool:
-        """Return whether more tuples will come until then than those that are there and have to be handed over."""
-        return (until_ns - at_ns) * int(self.state.sources["emitted"].sum()) > max(tuples, 1) * at_ns
+        return self._is_needed(at_ns) or super()._hindrance(at_ns)
 
     def _at_rest(self, at_ns: int) -> LoopAtRest:
         return LoopAtRest(self.state, self._plan, self._cluster, at_ns, by_barriers=True)
@@ -132,8 +109,6 @@ class TurnsBetweenBarriers(TwoKernels):
         """Return why the event loop has to go on although nothing hinders the scan, now that all tuples are known."""
         if self.state.ids["again"] and (self.state.visits["created"][rest.tuples] <= self._lost_ns).any():
             return "sinks may get tuples again"
-        if not self._is_worth_it(rest.at_ns, rest.until_ns, rest.tuples.size):
-            return "control wants to be told something soon"
         return None
 
     def _is_needed(self, at_ns: int) -> str | None:

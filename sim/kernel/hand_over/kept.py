@@ -8,29 +8,41 @@ from sim.kernel.event_loop import hash_tables, pools
 from sim.kernel.event_loop.buffers import NODE, NODES
 from sim.kernel.event_loop.codes import NONE
 from sim.kernel.event_loop.hash_tables import PAIR
-from sim.kernel.hand_over.lists import chained_by
+from sim.kernel.hand_over.lists import chained_by, runs
 from sim.kernel.scan.entities import LOG_CHUNK
 from sim.kernel.scan.state import ScanState
+from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State, records
+
+LOGGED = np.dtype([("sender", "i8"), ("receiver", "i8"), ("n", "i8"), ("visit", "i8")])
 
 
 def logged_in(scan: ScanState) -> np.ndarray:
-    """Return (sender, receiver, number among those that came, visit or NONE) of all that is in the logs."""
+    """Return (sender, receiver, number among those that came, NONE) of all in the logs, by receiver and number."""
     saved = scan.saved
-    kind = np.dtype([("sender", "i8"), ("receiver", "i8"), ("n", "i8"), ("visit", "i8")])
-    found = [np.zeros(0, kind)]
-    for partition in np.flatnonzero(saved["arrived"] > saved["trimmed"]).tolist():
-        u = saved[partition]
-        pieces, piece, first = [], int(u["log_first"]), int(u["log_number"]) * LOG_CHUNK
-        while piece != NONE:
-            pieces.append(scan.log["sender"][piece * LOG_CHUNK : piece * LOG_CHUNK + LOG_CHUNK])
-            piece = int(scan.log_next[piece])
-        senders = np.concatenate(pieces)
-        made = np.zeros(int(u["arrived"] - u["trimmed"]), kind)
-        made["sender"] = senders[int(u["trimmed"]) - first : int(u["arrived"]) - first]
-        made["receiver"], made["n"], made["visit"] = partition, np.arange(u["trimmed"], u["arrived"]), NONE
-        found.append(made)
-    return np.concatenate(found)
+    counts = saved["arrived"] - saved["trimmed"]
+    found = np.zeros(int(counts.sum()), LOGGED)
+    found["receiver"], found["visit"] = np.repeat(np.arange(counts.size), counts), NONE
+    senders = np.empty(found.size, np.int64)
+    _read_logs(scan, senders)
+    found["sender"], found["n"] = senders, np.repeat(saved["trimmed"], counts) + runs(found["receiver"])
+    return found
+
+
+@kernel
+def _read_logs(scan: State, senders: np.ndarray) -> None:
+    """Write who has sent what came to each partition and is not forgotten, in the order in which it came."""
+    found = 0
+    for partition in range(scan.saved.shape[0]):
+        u = scan.saved[partition]
+        piece, place = u.log_first, u.trimmed - u.log_number * LOG_CHUNK
+        for _ in range(u.arrived - u.trimmed):
+            while place >= LOG_CHUNK:
+                piece = scan.log_next[piece]
+                place -= LOG_CHUNK
+            senders[found] = scan.log[piece * LOG_CHUNK + place].sender
+            found += 1
+            place += 1
 
 
 def with_nodes(loop: State, visits: np.ndarray, entries: np.ndarray) -> np.ndarray:

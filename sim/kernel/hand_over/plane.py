@@ -2,6 +2,9 @@
 
 It is the event loop, beside which there is a scan. Only one of the two has the run at a time (`_scan` is None while the
 event loop has it). Verbs that the scan has not go to the event loop, which takes the run over at their instant.
+
+While a job catches up control waits until tasks are idle. None is before it has served what waits in its queue, so that
+the scan may have the run for so long, and then for as long as takes what has come meanwhile.
 """
 
 from __future__ import annotations
@@ -33,7 +36,10 @@ from sim.plane_values import Key, NotCovered, Parcel
 from sim.recording import HistogramRecording, TupleRecording
 
 _FAR_NS = 1 << 62
+_NS = 1e9
 _TRIES = 1000  # to give the run back, at the most
+_TOLD_SOON = "control wants to be told something soon"
+_SOON = 16  # such times fit into one where control only waits for a task that has little left to do
 
 
 class TwoKernels(CompiledPlane):
@@ -59,11 +65,13 @@ class TwoKernels(CompiledPlane):
         if always is not None:
             raise ValueError(f"the scan cannot have the run in turns: {always}")
         super().__init__(plan, cluster, clock, listener)
-        self._spells, self._patience_ns = [*turns], patience_ns
+        self._spells, self._patience_ns, self._soon_ns = [*turns], patience_ns, max(1, patience_ns // _SOON)
         self._next = 0  # spell
         self._try_ns = _FAR_NS
         self._until_ns = _FAR_NS  # while the scan has the run: when control may want to be told something
         self._limit: Key | None = None  # of the last advance
+        services = [operator.description.service for operator in plan.operators]
+        self._mean_ns = np.array([_NS * one.mean_s if one is not None else 0.0 for one in services])
         self._round: tuple[int, int, int] | None = None  # begin, next, and the number of that turn
         self._told: dict[tuple[int, str], list[int]] = {}  # messages of the scan
         scan = self._new_scan()
@@ -109,7 +117,8 @@ class TwoKernels(CompiledPlane):
                 if self._scan.advance((min(begin, beside), -1, 0)):
                     return True
                 if begin <= beside:
-                    self._to_loop(begin)
+                    if begin < self._until_ns or not self._stays_busy(begin):
+                        self._to_loop(begin)
                 elif self._advance_beside((beside + 1, -1, 0)):
                     return True
             else:
@@ -118,6 +127,38 @@ class TwoKernels(CompiledPlane):
                 if super().advance((self._try_ns, -1, 0)):
                     return True
                 self._to_scan(self._try_ns)
+
+    def _watched(self) -> np.ndarray:
+        """Return the tasks of which control wants to know when they are idle."""
+        return np.flatnonzero(self.state.tasks["watched"][: len(self._cluster.task_operator)])
+
+    def _idle_ns(self, at_ns: int) -> int:
+        """Return before when no watched task is idle, most likely: services may take half as long as on average."""
+        watched = self._watched()
+        each_ns = self._mean_ns[np.array(self._cluster.task_operator)[watched]] / 2
+        return at_ns + int(min(each_ns * self._in_queues()[watched], default=_FAR_NS))
+
+    def _in_queues(self) -> np.ndarray:
+        """Return how many tuples wait at each task (n_tasks,)."""
+        return self.state.tasks["queue_n"][: len(self._cluster.task_operator)]
+
+    def _is_worth_it(self, at_ns: int, until_ns: int, tuples: int) -> bool:
+        """Return whether more tuples will come until then than those that are there and have to be handed over."""
+        for_ns, rate = until_ns - at_ns, int(self.state.sources["emitted"].sum()) / max(1, at_ns)
+        return until_ns >= _FAR_NS or (for_ns > 2 * self._soon_ns and for_ns * rate > tuples)
+
+    def _busy_until_ns(self, scan: ScanPlane) -> int:
+        """Return before when no watched task can be idle."""
+        return min((scan.busy_until_ns(task) for task in self._watched().tolist()), default=_FAR_NS)
+
+    def _stays_busy(self, at_ns: int) -> bool:
+        """Return whether the scan keeps the run: what has come meanwhile keeps each watched task busy for a while."""
+        assert self._scan is not None
+        until_ns = self._busy_until_ns(self._scan)
+        if until_ns - at_ns < self._soon_ns:
+            return False
+        self._until_ns = until_ns
+        return True
 
     def _begin_ns(self) -> int:
         """Return when the event loop is to have the run next."""
@@ -155,7 +196,7 @@ class TwoKernels(CompiledPlane):
             self._try_ns = max(at_ns, self._spells[self._next][1])
             self._next += 1
         if self._try_ns == _FAR_NS:
-            self._try_ns = at_ns + self._patience_ns
+            self._try_ns = at_ns + (self._soon_ns if at_ns == self._until_ns else self._patience_ns)
         for what, numbers in scan.messages().items():
             both = self._told.setdefault(what, [0, 0])
             self._told[what] = [one + more for one, more in zip(both, numbers, strict=True)]
@@ -187,10 +228,28 @@ class TwoKernels(CompiledPlane):
 
     def _hindrance(self, at_ns: int) -> str | None:
         """Return why the event loop has to go on, before anything else is looked at."""
+        if not self._is_worth_it(at_ns, self._idle_ns(at_ns), int(self._in_queues().sum())):
+            return _TOLD_SOON
         return None
 
     def _hindered(self, rest: LoopAtRest) -> str | None:
         """Return why the event loop has to go on although the scan could have the run."""
+        return None
+
+    def _hindrance_before_all(self, at_ns: int) -> str | None:
+        """Return why the event loop has to go on, before all of its tuples are looked at."""
+        if self._parcels:
+            return "there are parcels"
+        if self._watches_outputs():
+            return "the first output after a failure has not come"
+        why = self._hindrance(at_ns)
+        if why is not None:
+            return why
+        state = self.state
+        state.ids["settles"] = 0
+        pools.settle(state)
+        if state.options["logs_ids"] and state.options["keeps_outputs"] and not state.ids["clean"]:
+            return "a tuple may come twice"  # the scan would process it
         return None
 
     def _to_scan(self, at_ns: int) -> None:
@@ -200,18 +259,9 @@ class TwoKernels(CompiledPlane):
             self._next += 1
             if self._try_ns > at_ns:
                 return
-        why = self._hindrance(at_ns)
-        if self._parcels:
-            why = "there are parcels"
-        elif self._watches_outputs():
-            why = "the first output after a failure has not come"
+        why = self._hindrance_before_all(at_ns)
         if why is not None:
             self._go_on(at_ns, why)
-            return
-        self.state.ids["settles"] = 0
-        pools.settle(self.state)
-        if self.state.options["logs_ids"] and self.state.options["keeps_outputs"] and not self.state.ids["clean"]:
-            self._go_on(at_ns, "a tuple may come twice")  # the scan would process it
             return
         rest = self._at_rest(at_ns)
         if rest.hindrance is not None:
@@ -219,7 +269,9 @@ class TwoKernels(CompiledPlane):
             return
         scan = self._new_scan()
         unplanned = to_scan.fill(scan.state, rest)
-        why = self._hindered(rest)
+        until_ns, why = self._busy_until_ns(scan), self._hindered(rest)
+        if why is None and not self._is_worth_it(at_ns, until_ns, rest.tuples.size):
+            why = _TOLD_SOON
         if why is not None:
             self._go_on(at_ns, why)
             return
@@ -238,7 +290,7 @@ class TwoKernels(CompiledPlane):
         if isinstance(self._kept, TupleRecording):
             scan.state.rows["sorted"] = self.state.recording["visit_rows"]
             scan.state.rows["deliveries"] = self.state.recording["delivery_rows"]
-        self._scan, self._until_ns = scan, rest.until_ns
+        self._scan, self._until_ns = scan, until_ns
         self._try_ns = _FAR_NS
         self.hand_overs.append(at_ns)
         self._leave_to_scan()
@@ -266,7 +318,7 @@ class TwoKernels(CompiledPlane):
     def _go_on(self, at_ns: int, why: str) -> None:
         """The event loop goes on for a while."""
         self.hindrances.append((at_ns, why))
-        self._try_ns = at_ns + self._patience_ns
+        self._try_ns = at_ns + (self._soon_ns if why == _TOLD_SOON else self._patience_ns)
 
     def _turn(self, scan: ScanPlane) -> int:
         """Return the number of the next turn in the round among the events of control.

@@ -34,8 +34,9 @@ from sim.kernel.event_loop.events import EVENT
 from sim.kernel.event_loop.free_lists import TRANSFER
 from sim.kernel.event_loop.hash_tables import KEY
 from sim.kernel.hand_over.kept import logged_in, with_nodes
-from sim.kernel.hand_over.lists import chained_by, queued, runs
+from sim.kernel.hand_over.lists import chained_by, order_by, queued, runs
 from sim.kernel.hand_over.sources import Kept
+from sim.kernel.scan.entities import QUEUED
 from sim.kernel.scan.saving import FAR_NS, keys_of
 from sim.kernel.scan.state import ScanState
 from sim.kernel.tools.draws import UNSURE
@@ -272,8 +273,12 @@ class _Filling:
         return np.concatenate(found)
 
     def _waiting(self) -> np.ndarray:
-        made = [self._tuples(queued(self.scan, task)) for task in range(self.tasks)]
-        return np.concatenate(made) if made else np.zeros(0, VISIT)
+        counts = self.scan.queues["n"][: self.tasks]
+        waits = np.empty(int(counts.sum()), QUEUED)
+        for task in np.flatnonzero(counts).tolist():
+            first = int(counts[:task].sum())
+            waits[first : first + int(counts[task])] = queued(self.scan, task)
+        return self._tuples(waits)
 
     def _served(self) -> np.ndarray:
         servers = self.scan.servers
@@ -462,9 +467,8 @@ class _Filling:
         way["sender"], way["receiver"] = self.senders, visits["partition"][self.under_way]
         way["n"], way["visit"] = FAR_NS, self.under_way
         logged_own = entries[: logged.size]
-        place = np.lexsort((logged_own["n"], logged_own["receiver"]))
-        keys = logged_own["receiver"][place] * (1 << 40) + logged_own["n"][place]
+        keys = logged_own["receiver"] * (1 << 40) + logged_own["n"]
         at = np.searchsorted(keys, visits["partition"][waits].astype(np.int64) * (1 << 40) + number)
-        logged_own["visit"][place[at]] = waits
-        stand = np.lexsort((np.arange(entries.size), entries["n"], entries["receiver"], entries["sender"]))
-        return with_nodes(self.loop, visits, entries[stand])
+        logged_own["visit"][at] = waits
+        # Those of one receiver stand in order already, with those that are under way behind the others.
+        return with_nodes(self.loop, visits, entries[order_by(entries["sender"], entries["receiver"])])

@@ -15,7 +15,6 @@ from sim.kernel.scan import saving
 from sim.kernel.scan.entities import BATCH, CHUNK, LOG_CHUNK, PARCEL, QUEUED, SLOT
 from sim.kernel.scan.heap import HAPPENING
 from sim.kernel.scan.kept import ARRIVAL
-from sim.kernel.scan.saving import FAR_NS
 from sim.kernel.scan.span import draw_times
 from sim.kernel.scan.state import ScanState
 from sim.kernel.tools.pointer import State
@@ -59,8 +58,6 @@ class _Filling:
         scan.operators["applied"], scan.operators["sum"] = loop.operators["applied"], loop.operators["sum"]
         self._audit()
         self._states()
-        if self.rest.by_barriers:
-            self.rest.until_ns = self._until_ns()
         if not self.rest.saves:
             return []
         unplanned = self._saved()
@@ -106,7 +103,7 @@ class _Filling:
         scan, rest = self.scan, self.rest
         first = rest.tuples.size - rest.way.size - rest.queued.size
         waits = self._parcels(np.arange(first, first + rest.queued.size), QUEUED)
-        waits["ns"] = self.queued_ns = self._service_ns(waits, rest.queued_task)
+        waits["ns"] = self._service_ns(waits, rest.queued_task)
         counts = np.bincount(rest.queued_task, minlength=rest.tasks)
         pieces = -(-counts // CHUNK)
         begin = np.cumsum(pieces) - pieces
@@ -184,16 +181,6 @@ class _Filling:
         total = scan.operators["sum"].copy()
         np.add.at(total, operator, self.loop.visits["id"][rest.tuples])
         boxes["sum"] = total
-
-    def _until_ns(self) -> int:
-        """Return before when no watched task can be idle: it has to serve what waits there now."""
-        rest, found = self.rest, FAR_NS
-        for task in np.flatnonzero(self.loop.tasks["watched"][: rest.tasks] == 1).tolist():
-            begin, end = np.searchsorted(rest.queued_task, (task, task + 1)).tolist()
-            serves = bool(self.scan.servers["serving"][task])
-            free = int(self.scan.servers["free"][task]) if serves else self.at_ns
-            found = min(found, free + int(self.queued_ns[begin:end].sum()))
-        return found
 
     # -- checkpoints
 

@@ -99,6 +99,20 @@ def sum_queues(state: State, counts: np.ndarray, sums: np.ndarray) -> None:
 
 
 @kernel
+def waiting_ns(state: State, queue: Any) -> int:
+    """Return how long the services of all that waits take together."""
+    q = state.queues[queue]
+    piece, place, total = q.head, q.head_place, 0
+    for _ in range(q.n):
+        if place == CHUNK:
+            piece = state.chunk_next[piece]
+            place = 0
+        total += state.chunks[piece * CHUNK + place].ns
+        place += 1
+    return total
+
+
+@kernel
 def copy_arrivals(state: State, found: np.ndarray) -> None:
     """Write when what waits for the tasks arrived, task after task, each in order."""
     made = 0

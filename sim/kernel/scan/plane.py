@@ -14,7 +14,7 @@ from sim.data_plane import Listener
 from sim.kernel.event_loop import pools
 from sim.kernel.scan import recording, saving, setup, span
 from sim.kernel.scan.entities import CHECKPOINTS_FULL, DONE, FLUSH, REFILL
-from sim.kernel.scan.links import copy_arrivals, sum_queues
+from sim.kernel.scan.links import copy_arrivals, sum_queues, waiting_ns
 from sim.kernel.scan.state import ScanState
 from sim.kernel.tools.cache import entry
 from sim.plane_values import Key, Row
@@ -136,6 +136,12 @@ class ScanPlane:
         self._unplanned = unplanned[::-1]
 
     # -- records
+
+    def busy_until_ns(self, task: int) -> int:
+        """Return before when the task cannot be idle: it has to serve what waits there now."""
+        t = self.state.servers[task]
+        free = int(t["free"]) if t["serving"] else int(self.state.span["end"])
+        return free + int(waiting_ns(self.state, task)) // int(t["threads"])
 
     def samples(self) -> np.ndarray:
         """Return a row for each live task."""

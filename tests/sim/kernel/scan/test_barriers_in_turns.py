@@ -305,7 +305,7 @@ def only_the_last_epoch(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_task_is_waited_for(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(to_scan._Filling, "_until_ns", lambda filling: 1 << 62)
+    patch.setattr(TurnsBetweenBarriers, "_busy_until_ns", lambda plane, scan: 1 << 62)
 
 
 def barriers_cut_nothing(patch: pytest.MonkeyPatch) -> None:

@@ -192,6 +192,97 @@ def test_the_scan_gets_runs_back_after_failures() -> None:
     assert sum(plane.scan_share() > 0.3 for plane in done) > 2
 
 
+def catching_up(draw: Random) -> dict[str, Any]:
+    """A job of which a task gets so much more after a failure that it has a long queue, until fewer tuples come."""
+    tasks = draw.randint(3, 5)
+    rate, end_ms = draw.choice([500, 1000, 2000]), draw.choice([4000, 5000, 6123])
+    busy = draw.uniform(0.55, 0.75)  # twice as much after the failure
+    rates = [{"at": "0 s", "rate": f"{rate} /s"}, {"at": f"{end_ms} ms", "rate": f"{rate * draw.uniform(0.2, 0.5)} /s"}]
+    operator = {"kind": "aggregate", "parallelism": tasks, "key_groups": tasks * draw.choice([1, 1, 2])}
+    operator |= {"state": {"model": "fixed", "bytes": "1 kB"}}
+    law = draw.choice([{"distribution": "exponential"}, {"distribution": "gamma", "shape": 2.0}])
+    service = law | {"mean": f"{busy * tasks / rate * 1e3} ms"}
+    operators: dict[str, Any] = {"in": {"kind": "source"}, "op": operator | {"inputs": {"in": "key"}}}
+    if draw.random() < 0.5:
+        operators["two"] = operator | {"inputs": {"op": "key"}, "service": service | {"mean": "0.1 ms"}}
+    keys = {"distribution": "uniform", "count": 1000}
+    last, arrivals = [*operators][-1], draw.choice(["poisson", "deterministic"])
+    return {
+        "seed": draw.randrange(1000),
+        "duration": f"{2 * end_ms + 2000} ms",
+        "workload": {"in": {"rate": {"steps": rates}, "keys": keys, "arrivals": arrivals}},
+        "operators": operators
+        | {
+            "op": operators["op"] | {"service": service},
+            "out": {"kind": "sink", "inputs": {last: "shuffle"}},
+        },
+        "hosts": {"worker": {"count": tasks, "cores": 4}},
+        "placement": {
+            "tasks": {f"{task}-0": "worker-0" for task in ("in", "out")}
+            | {f"{one}-{k}": f"worker-{k}" for one in operators if one != "in" for k in range(tasks)}
+        },
+        "network": {"latency": draw.choice(["1 ms", "200 us"])},
+        "fault_tolerance": {
+            "method": "checkpoint",
+            "interval": draw.choice(["200 ms", "300 ms", "123456789 ns"]),
+            "store": draw.choice(["remote", "nodes"]),
+            "guarantee": "exactly-once",
+        },
+        "events": {
+            "crash": {
+                "at": f"{draw.randint(1500, 2000)} ms",
+                "kind": "host-failure",
+                "host": f"worker-{draw.randint(1, tasks - 1)}",
+                "repair": draw.choice(["1 s", "3 s", "20 s"]),
+            }
+        },
+        "detector": {"heartbeat": "50 ms", "timeout": "100 ms"},
+    }
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 2**32))
+def test_a_catch_up_in_the_scan_has_the_rows_of_the_event_loop(seed: int) -> None:
+    beside(catching_up(Random(seed)))
+
+
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 2**32))
+def test_a_catch_up_in_the_scan_has_the_rows_of_the_plain_plane(seed: int) -> None:
+    beside(catching_up(Random(seed)), PlainPlane)
+
+
+def test_the_scan_has_the_run_while_a_job_catches_up() -> None:
+    # After the failure a task has two of the four key groups, and until 20 s 1.2 times as many tuples as it can serve.
+    rates = [{"at": "0 s", "rate": "2000 /s"}, {"at": "20 s", "rate": "1000 /s"}]
+    operator = {"kind": "aggregate", "inputs": {"in": "key"}, "parallelism": 4, "key_groups": 4}
+    operator |= {"state": {"model": "fixed", "bytes": "1 kB"}}
+    raw: dict[str, Any] = {
+        "duration": "40 s",
+        "workload": {"in": {"rate": {"steps": rates}, "keys": {"distribution": "uniform", "count": 1000}}},
+        "operators": {
+            "in": {"kind": "source"},
+            "op": operator | {"service": {"distribution": "exponential", "mean": "1.2 ms"}},
+            "out": {"kind": "sink", "inputs": {"op": "shuffle"}},
+        },
+        "hosts": {"worker": {"count": 4}},
+        "placement": {
+            "tasks": {f"{task}-0": "worker-0" for task in ("in", "out")} | {f"op-{k}": f"worker-{k}" for k in range(4)}
+        },
+        "fault_tolerance": {"method": "checkpoint", "interval": "1 s", "store": "remote", "guarantee": "exactly-once"},
+        "events": {"crash": {"at": "10 s", "kind": "host-failure", "host": "worker-1", "repair": "10 s"}},
+        "detector": {"heartbeat": "50 ms", "timeout": "100 ms"},
+    }
+    plane = beside(raw)
+    assert plane is not None
+    caught_up_ns = int(simulate(made(raw)).tables["recoveries"]["caught_up_ns"][0])
+    to_the_loop, to_the_scan = plane.hand_overs[::2], plane.hand_overs[1::2]
+    assert 27 * 10**9 < caught_up_ns < 28 * 10**9
+    assert to_the_scan[0] < 12 * 10**9  # the wait is longer than the task has work at any instant
+    assert [begin < caught_up_ns for begin in to_the_loop] == [True, True, True]  # failure, repair, nearly caught up
+    assert to_the_loop[-1] > caught_up_ns - 10**8
+
+
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 2**32), law=st.booleans())
 def test_failures_are_foreseen(seed: int, law: bool) -> None:
@@ -418,8 +509,8 @@ def one_instant_early(to_scan: Callable[..., Any]) -> Callable[..., Any]:
     return lambda plane, at_ns: to_scan(plane, at_ns + 1)
 
 
-def before_all_has_caught_up(hindrance: Callable[..., Any]) -> Callable[..., Any]:
-    """The scan gets the run although control has begun something that is not over, or wants to be told."""
+def before_all_is_over(hindrance: Callable[..., Any]) -> Callable[..., Any]:
+    """The scan gets the run although control has begun something that is not over."""
 
     def broken(rest: LoopAtRest) -> None:
         hindrance(rest)
@@ -431,15 +522,24 @@ def never_uncovered(_: Callable[..., Any]) -> Callable[..., Any]:
     return lambda plane, host: None
 
 
+def never_idle(_: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda plane, scan: 1 << 62
+
+
+def twice_as_long(busy_until_ns: Callable[..., Any]) -> Callable[..., Any]:
+    def broken(scan: ScanPlane, task: int) -> int:
+        now_ns = int(scan.state.span["end"])
+        return now_ns + 2 * (int(busy_until_ns(scan, task)) - now_ns)
+
+    return broken
+
+
 BROKEN: dict[str, tuple[object, str, Callable[..., Any]]] = {
     "a task is forgotten": (to_loop, "fill", without_one_queue),
     "the event loop stops one instant early": (TwoKernels, "_to_scan", one_instant_early),
-    "the event loop stops before all has caught up": (
-        LoopAtRest,
-        "_is_acted_upon",
-        before_all_has_caught_up,
-    ),
     "ids that are missing are not missed": (TwoKernels, "_check_covered", never_uncovered),
+    "control is not told of idle tasks": (TwoKernels, "_busy_until_ns", never_idle),
+    "a task is idle before the scan thinks so": (ScanPlane, "busy_until_ns", twice_as_long),
 }
 
 
@@ -447,6 +547,7 @@ BROKEN: dict[str, tuple[object, str, Callable[..., Any]]] = {
 def test_a_broken_hand_over_is_caught(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     where, name, breaks = BROKEN[what]
     raws = [failing(Random(seed), seed % 2 == 0) for seed in (104, *range(60))]  # first one that is hard to find
+    raws = [catching_up(Random(seed)) for seed in range(10)] + raws
     monkeypatch.setattr(where, name, breaks(getattr(where, name)))
     assert differs(raws)
 
