@@ -48,7 +48,7 @@ def unknown_name(
 
 
 MOST_TASKS = 100_000
-MOST_GROUPS = 1_000_000
+MOST_GROUPS = 1 << 20  # as many bins as Megaphone was measured with
 MOST_WINDOWS = 1000  # that a tuple is in
 SHORTEST_S = 0.001  # of windows, and of the time between two watermarks or outputs of a timer
 SHORTEST_SCAN_S = 10e-6  # of all key groups, in a round

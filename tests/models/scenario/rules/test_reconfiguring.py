@@ -90,6 +90,10 @@ def test_what_is_wrong_is_said(changes: dict[str, object], path: str, words: str
     assert words in f"{fault.rule} {fault.hint}"
 
 
+def test_an_operator_has_as_many_bins_as_megaphone_was_measured_with() -> None:
+    assert scenario_from(changed(RAW, {"operators/count/key_groups": 2**20})).operators["count"].groups == 2**20
+
+
 @pytest.mark.parametrize("gap", ["drain", "15 ms"])
 def test_a_gap_is_written_as_it_was_read(gap: str) -> None:
     scenario = scenario_from(changed(RAW, {"events/move/gap": gap}))
