@@ -54,9 +54,11 @@ def begin_before_the_frontier(patch: Patch) -> None:
 def begin_although_refused(patch: Patch) -> None:
     def when_passed(self: ReconfigurationContext, step: int, kind: str, then: str) -> None:
         run, runtime = self._run, self._runtime
+        from_ns = run.times[step].passed_ns = run.times[step].from_ns
+        delay_ns = max(0, from_ns - self._state.clock.now_ns())
         for task in run.plan.concerned(step):
-            runtime.tell(Message(run.number, kind, self.me, task, step))
-        runtime.tell(Message(run.number, then, self.me, self.me, step))
+            runtime.timer(Message(run.number, kind, self.me, task, step), delay_ns)
+        runtime.timer(Message(run.number, then, self.me, self.me, step), delay_ns)
 
     patch.setattr(ReconfigurationContext, "when_passed", when_passed)
 
