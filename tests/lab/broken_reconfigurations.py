@@ -142,6 +142,18 @@ def leave_behind_what_waits(patch: Patch) -> None:
     patch.setattr(Parcels, "_put_taken", put)
 
 
+@broken("what has waited for a state is served in another order")
+def turn_what_waits(patch: Patch) -> None:
+    right = Parcels._put_taken
+
+    def put(self: Parcels, parcel: int, contents: Contents, task: int) -> None:
+        for one in contents.taken:
+            one.held.reverse()
+        right(self, parcel, contents, task)
+
+    patch.setattr(Parcels, "_put_taken", put)
+
+
 @broken("what has waited for a state goes behind the queue")
 def what_waits_goes_behind(patch: Patch) -> None:
     right = Task.put_in_front

@@ -17,6 +17,7 @@ FIRST: Mapping[str, int] = {
     "a tuple is applied where it comes, also before its state": 62,
     "key groups go on at their new tasks before their states come": 62,
     "what has waited for a state is left behind": 5,
+    "what has waited for a state is served in another order": 5,
     "what has waited for a state goes behind the queue": 123,
     "with the scope of the operator its tasks go on with other key groups": 2,
     "a task goes on when the first state of a step is there": 36,

@@ -130,13 +130,18 @@ def rows_of(raw: dict[str, Any], plane: PlaneFactory, lines: Lines = ()) -> RunR
 
 @dataclass
 class Applied:
-    """A tuple that was applied: when, by which key group at which task, when its service began."""
+    """A tuple that was applied: when, by which key group at which task, when its service began.
+
+    `origin` is the task that has sent it, `number` its place among all that was sent.
+    """
 
     at_ns: int
     start_ns: int
     partition: int
     task: int
     row: Row
+    origin: int
+    number: int
 
 
 @dataclass
@@ -181,7 +186,9 @@ def watched(raw: dict[str, Any], patch: pytest.MonkeyPatch, lines: Lines = ()) -
 
     def complete(self: Task, visit: Visit, now: int) -> None:
         if self.operator.name == "op":
-            found.applied.append(Applied(now, visit.start_ns, visit.partition.number, self.index, visit.row))
+            place = visit.partition.number, self.index
+            sent = visit.origin.index, visit.number
+            found.applied.append(Applied(now, visit.start_ns, *place, visit.row, *sent))
         right(self, visit, now)
 
     with patch.context() as inner:
@@ -242,15 +249,15 @@ def _least_ns(scenario: Scenario, groups: int) -> int:
 
 
 def _disorder(run: Watched) -> list[str]:
-    """Tuples of a key come in the order of their times if one source task sends them over one channel."""
-    operators = run.control.plan.scenario.operators
-    if operators["src"].parallelism > 1 or "map" in operators:
-        return []
-    newest: dict[int, int] = {}
+    """Tuples of a key from one task come in the order in which it has sent them; from a source, in that of time."""
+    newest: dict[tuple[int, int], tuple[int, int]] = {}
+    operators, of_task = run.control.plan.operators, run.control.cluster.task_operator
     for one in run.applied:
-        if one.row.created_ns < newest.get(one.row.key, 0):
-            return ["tuples of a key are applied in another order than that of their times"]
-        newest[one.row.key] = one.row.created_ns
+        born_ns = one.row.created_ns if operators[of_task[one.origin]].is_source else 0
+        number, newest_ns = newest.get((one.row.key, one.origin), (-1, 0))
+        if one.number < number or born_ns < newest_ns:
+            return ["tuples of a key are applied in another order than that of their channel"]
+        newest[one.row.key, one.origin] = one.number, born_ns
     return []
 
 
