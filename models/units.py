@@ -13,9 +13,10 @@ import functools
 import math
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from fractions import Fraction
+from itertools import chain
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -161,14 +162,31 @@ def show(value: float, dimension: str) -> str:
     if value == 0:
         return f"0 {_base_unit(dimension)}"
     counts = [(_count_of(value, dimension, unit), unit) for unit in units]
-    texts = (
-        f"{_digits(number, 6)} {unit}"
+    usual = [
+        (number, unit)
         for number, unit in counts
         if abs(number) >= 1 or unit in ("ns", "B", "B/s", "/d", "USD/s") or _short(number, unit)
-    )
-    exact = (text for text in texts if _reads_as(text, dimension, value))
+    ]
     plain = f"{value!r} {_base_unit(dimension)}"
-    return min(exact, key=len, default=plain) if dimension == "B" else next(exact, plain)
+    if dimension == "B":
+        return min(_exact(usual, dimension, value), key=len, default=plain)
+    # A part of the smallest unit that does it, where nothing else reads exactly: 0.1 us is not quite 100 ns.
+    return next(chain(_exact(usual, dimension, value), _exact(counts[::-1], dimension, value)), plain)
+
+
+def _exact(counts: Iterable[tuple[float, str]], dimension: str, value: float) -> Iterator[str]:
+    """Yield the quantities, of numbers and their units, that read as the value with six digits."""
+    texts = (f"{_digits(number, 6)} {unit}" for number, unit in counts)
+    return (text for text in texts if _reads_as(text, dimension, value))
+
+
+def show_about(value: float, dimension: str) -> str:
+    """Return a quantity that was computed, to six digits: a product of two that were read may have seventeen.
+
+    >>> show(5 * 1e-6, "s"), show_about(5 * 1e-6, "s")
+    ('4.9999999999999996e-06 s', '5 us')
+    """
+    return show(float(f"{value:.6g}"), dimension)
 
 
 def in_unit(value: float, dimension: str, unit: str) -> float:

@@ -236,6 +236,9 @@ def _fault(
         and any(other["type"] in _TABLE_BRANCH for other in found)
     ):
         rule += ", or a table"
+    if kind == "unit":
+        words = [_rule(other["type"], other["ctx"])[0] for other in found if other["type"] == "literal_error"]
+        rule += "".join(f", or {word.removeprefix('must be ')}" for word in words)
     return InputFault(where, value, rule, hint)
 
 

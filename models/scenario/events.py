@@ -236,7 +236,7 @@ class Reconfigure(Timed):
     plan: Literal["half", "back"] = "half"
     """Which key groups go where. `half`: the first half of those of every second task goes to the tasks between them,
     half way round; `back`: all go to the tasks that have them at the start."""
-    owners: tuple[Annotated[int, Field(strict=True, ge=0)], ...] = ()
+    owners: tuple[Annotated[int, Field(strict=True, ge=0)], ...] = Field(default=(), min_length=1)
     """Number of the task of each key group from then on, in place of `plan`."""
     tasks: Count | None = None
     """Number of tasks that have the key groups from then on, in place of `plan`: each is where an operator of so many

@@ -156,10 +156,11 @@ def takes_turns(plan: RunPlan) -> bool:
 def lends(plan: RunPlan) -> bool:
     """Return whether the scan has the run and lends tuples to the event loop where control acts: `Borrowing`.
 
-    All events move key groups in steps by Megaphone, which uses few verbs, and the run is long enough for two kernels.
+    All events move key groups in steps by Megaphone, which uses few verbs unless configurations are late: then sources
+    pause. The run is long enough for two kernels.
     """
     events = plan.scenario.events.values()
-    steps = all(isinstance(one, Reconfigure) and one.protocol == "megaphone" for one in events)
+    steps = all(isinstance(one, Reconfigure) and one.protocol == "megaphone" and not one.late_s for one in events)
     if not events or not steps or plan.keeps_ids or plan.scenario.waves.interval_s is not None:
         return False
     if not all(need.at_times for need in needs_of(plan)):

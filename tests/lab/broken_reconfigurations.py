@@ -14,7 +14,7 @@ from sim.migration.protocol import Context, Message
 from sim.migration.protocols.megaphone import Megaphone
 from sim.migration.protocols.pause_and_resume import PauseAndResume
 from sim.migration.protocols.stop_and_restart import StopAndRestart
-from sim.migration.reconfiguration import ReconfigurationContext
+from sim.migration.reconfiguration import Reconfiguration, ReconfigurationContext
 from sim.plain.channels import Channels
 from sim.plain.parcels import Parcels
 from sim.plain.partition import Contents, Partition
@@ -54,9 +54,11 @@ def begin_before_the_frontier(patch: Patch) -> None:
 def begin_although_refused(patch: Patch) -> None:
     def when_passed(self: ReconfigurationContext, step: int, kind: str, then: str) -> None:
         run, runtime = self._run, self._runtime
+        from_ns = run.times[step].passed_ns = run.times[step].from_ns
+        delay_ns = max(0, from_ns - self._state.clock.now_ns())
         for task in run.plan.concerned(step):
-            runtime.tell(Message(run.number, kind, self.me, task, step))
-        runtime.tell(Message(run.number, then, self.me, self.me, step))
+            runtime.timer(Message(run.number, kind, self.me, task, step), delay_ns)
+        runtime.timer(Message(run.number, then, self.me, self.me, step), delay_ns)
 
     patch.setattr(ReconfigurationContext, "when_passed", when_passed)
 
@@ -140,6 +142,18 @@ def leave_behind_what_waits(patch: Patch) -> None:
     patch.setattr(Parcels, "_put_taken", put)
 
 
+@broken("what has waited for a state is served in another order")
+def turn_what_waits(patch: Patch) -> None:
+    right = Parcels._put_taken
+
+    def put(self: Parcels, parcel: int, contents: Contents, task: int) -> None:
+        for one in contents.taken:
+            one.held.reverse()
+        right(self, parcel, contents, task)
+
+    patch.setattr(Parcels, "_put_taken", put)
+
+
 @broken("what has waited for a state goes behind the queue")
 def what_waits_goes_behind(patch: Patch) -> None:
     right = Task.put_in_front
@@ -201,6 +215,35 @@ def configure_from_where_they_are(patch: Patch) -> None:
 @broken("plans that meet go on at once")
 def plans_do_not_wait(patch: Patch) -> None:
     patch.setattr(Territories, "meet", lambda self, territory: False)
+
+
+# -- steps of migration files
+
+OF_FILES = (
+    "a step of a file begins when the one before is over, whatever the time of its line",
+    "a step is announced although the one before moves one of its key groups",
+)
+"""Mutants that need a plan from a file."""
+
+
+@broken(OF_FILES[0])
+def forget_the_time_of_a_line(patch: Patch) -> None:
+    right = ReconfigurationContext.configure
+
+    def configure(self: ReconfigurationContext, step: int) -> int:
+        soon_ns = self._state.clock.now_ns() + self._state.plan.latency_ns + 1
+        self._run.times[step].from_ns = min(right(self, step), soon_ns)
+        return self._run.times[step].from_ns
+
+    patch.setattr(ReconfigurationContext, "configure", configure)
+
+
+@broken(OF_FILES[1])
+def announce_what_is_on_its_way(patch: Patch) -> None:
+    def announced(self: Reconfiguration, step: int) -> bool:
+        return self.next == "lag" and 0 < step < len(self.steps)
+
+    patch.setattr(Reconfiguration, "announced", announced)
 
 
 # -- post-dated outputs

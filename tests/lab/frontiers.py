@@ -18,7 +18,8 @@ class Punctual(Chooser):
         self.due: dict[Place, deque[int]] = {}  # the instants, of each place
 
     def choose(self, lanes: dict[Place, deque[Step]]) -> Place:
-        waiting = [(due[0], place) for place, due in self.due.items() if due and place in lanes]
+        # A line of a file may lie far ahead of what is told after it.
+        waiting = [(min(due), place) for place, due in self.due.items() if due and place in lanes]
         if waiting:
             at_ns, place = min(waiting)
             if self.now_ns() + sum(len(lanes[one]) for _, one in waiting) + 1 >= at_ns:

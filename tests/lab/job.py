@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from lab.engines import Rules
 from lab.shapes import CHAIN, JOIN, KEYED, MOVABLE, SINK, SOURCE, WINDOW, Dataflow, Node, dataflow
+from models.planning.reconfiguration import Files
 from models.scenario.inputs import RunInputs
 from models.scenario.scenario import Scenario
 from models.topology import layout
+from scenarios.planning.migration_files import migration_files_of
 from scenarios.planning.reconfiguration import optimised_steps
 from sim.control.cluster import RunPlan
 
@@ -48,6 +52,7 @@ class Job:
     store: str = "nodes"  # of the checkpoints
     rules: Rules | None = None  # of an engine
     plans: tuple[tuple[tuple[str, Any], ...], ...] = ()  # events by which key groups move without ids, with their keys
+    lines: tuple[str, ...] = ()  # the migration file of each plan that has one: `plan0.txt` and so on
     postponed: tuple[str, ...] = ()  # operators whose outputs are post-dated
 
     @property
@@ -221,7 +226,8 @@ def _inputs(node: Node) -> dict[str, str]:
 def plan_of(job: Job) -> RunPlan:
     """Return everything about the job that no schedule changes; what a tuple makes is worked out once."""
     scenario = scenario_of(job)
-    plan = RunPlan.of(scenario, RunInputs(steps=optimised_steps(scenario, {})), 0)
+    files = _files_of(job, scenario)
+    plan = RunPlan.of(scenario, RunInputs(steps=optimised_steps(scenario, files), configurations=files), 0)
     if job.rules is not None:  # when what was sent has arrived is not known before: as on links that are shared
         plan = replace(plan, fair=True)
     for operator in plan.operators:
@@ -229,6 +235,14 @@ def plan_of(job: Job) -> RunPlan:
         for edge in operator.edges:
             edge.targets = cache(edge.targets)
     return plan
+
+
+def _files_of(job: Job, scenario: Scenario) -> Files:
+    """Return the lines of the migration files of the plans, as they are read."""
+    with TemporaryDirectory() as folder:
+        for number, text in enumerate(job.lines):
+            (Path(folder) / f"plan{number}.txt").write_text(text)
+        return migration_files_of(scenario, Path(folder))
 
 
 @lru_cache(maxsize=1024)

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from lab.broken_reconfigurations import MUTANTS
+from lab.broken_reconfigurations import MUTANTS, OF_FILES
 from lab.frontiers import Punctual, SteppedMegaphone
 from lab.invariants import NothingWaits, Seen
 from lab.job import Job, random_job
@@ -92,6 +92,42 @@ def job_of(number: int) -> Job:
     return replace(job, plans=tuple(plans), postponed=postponed)
 
 
+def drawn_file(draw: Random, tasks: int, groups: int) -> str:
+    """Return a migration file: lines that move what the line before moves again, at the same time or much later."""
+    lines, at_ns = [f"M 0 {' '.join(str(group % tasks) for group in range(groups))}"], 0
+    moved = list(range(groups))
+    for _ in range(draw.choice([1, 2, 4, 6])):
+        at_ns += draw.choice([0, 0, 1, 25, 100])
+        if draw.random() < 0.2:
+            lines.append(f"M {at_ns} {' '.join(str(draw.randrange(tasks)) for _ in range(groups))}")
+            continue
+        moved = draw.sample(moved if draw.random() < 0.5 else range(groups), draw.randint(1, min(3, len(moved))))
+        lines.append(f"D {at_ns} {' '.join(f'{group} {draw.randrange(tasks)}' for group in moved)}")
+    return "\n".join(lines) + "\n"
+
+
+@cache
+def filed_job_of(number: int) -> Job:
+    """Return one of the jobs whose plans come from migration files; a plan without one may follow."""
+    draw = Random(f"files {number}")
+    job = job_of(number)
+    groups = draw.choice([4, 8])  # a power of two
+    keyed = [name for name, node in job.dataflow.items() if node.kind == KEYED]
+    plans, lines = list[Keys](), list[str]()
+    operator = draw.choice(keyed)
+    for _ in range(draw.choice([1, 1, 2])):
+        keys = dict(drawn_plan(draw, operator, job.tasks, groups, "megaphone", back=False))
+        keys = {key: value for key, value in keys.items() if key not in ("strategy", "size", "owners", "tasks")}
+        plans.append(tuple((keys | {"file": f"plan{len(plans)}.txt", "at": "0 s"}).items()))
+        lines.append(drawn_file(draw, job.tasks, groups))
+        operator = draw.choice([operator, *keyed])
+    if draw.random() < 0.3:
+        last = dict(drawn_plan(draw, operator, job.tasks, groups, "megaphone", back=True))
+        plans.append(tuple((last | {"at": "0 s"}).items()))
+    postponed = tuple(name for name in job.stateful if draw.random() < 0.4)
+    return replace(job, groups=groups, plans=tuple(plans), lines=tuple(lines), postponed=postponed)
+
+
 class Reconfiguring:
     """One laboratory in which key groups move by plans."""
 
@@ -122,6 +158,12 @@ class Reconfiguring:
         """Return that of a seed."""
         draw = Random(f"plans case {seed}")
         return cls(job_of(draw.randrange(JOBS)), Seeded(seed), draw.random() < 0.5, draw.random() < 0.5)
+
+    @classmethod
+    def filed(cls, seed: int) -> Reconfiguring:
+        """Return that of a seed, of those whose plans come from migration files."""
+        draw = Random(f"files case {seed}")
+        return cls(filed_job_of(draw.randrange(JOBS)), Seeded(seed), draw.random() < 0.5, draw.random() < 0.5)
 
     @classmethod
     def tiny(cls, chooser: Chooser, plan: Mapping[str, Any], postponed: bool = False) -> Reconfiguring:
@@ -284,6 +326,8 @@ class Reconfiguring:
             self.faults["a step begins before the one before is over"] += 1
         run = next(one for one in self.reconfigurations.runs if one.number == step[0])
         from_ns = run.times[step[1]].from_ns
+        if from_ns < run.plan.not_before_ns[step[1]]:
+            self.faults["a step has a time before that of its line"] += 1
         for partition in partitions:
             here = self.plane.instances()[partition]
             self.met["post-dated"] += len(here.post_dated)
@@ -357,7 +401,7 @@ class Reconfiguring:
             operator = next(one for one in plan.operators if one.name == dict(keys)["operator"])
             first = plan.first_partition[operator.index]
             members = [task for task, its in enumerate(self.cluster.task_operator) if its == operator.index]
-            for move in moves_of(scenario, f"plan{number}", {}):
+            for move in moves_of(scenario, f"plan{number}", plan.inputs.configurations):
                 owners[first + move.key_group] = members[move.target]
         if [*self.cluster.partition_task] != owners:
             self.faults["a key group is not where it is to be"] += 1
@@ -380,15 +424,20 @@ class Reconfiguring:
                     last[way] = sequence
 
 
-def campaign(seeds: range) -> Counter[str]:
-    """Run these seeds; return what they have met."""
+def campaign(seeds: range, files: bool = False) -> Counter[str]:
+    """Run these seeds, with plans from files or without; return what they have met."""
     met = Counter[str]()
     for seed in seeds:
-        one = Reconfiguring.drawn(seed)
+        one = Reconfiguring.filed(seed) if files else Reconfiguring.drawn(seed)
         faults = one.run()
-        assert faults == [], f"PYTHONPATH=tests python -m lab.reconfiguring --seed {seed}: {faults}"
+        command = f"PYTHONPATH=tests python -m lab.reconfiguring --seed {seed}{' --files' * files}"
+        assert faults == [], f"{command}: {faults}"
         met.update(one.met)
         met.update(run.strategy for run in one.reconfigurations.runs)
+        for run in one.reconfigurations.runs:
+            steps = range(1, len(run.plan.steps))
+            met["moves again"] += run.plan.next == "lag" and sum(not run.plan.announced(step) for step in steps)
+            met["at a time"] += sum(times.from_ns in run.plan.not_before_ns for times in run.times)
     return met
 
 
@@ -424,7 +473,8 @@ def noticed(title: str, seeds: Sequence[int]) -> int | None:
     """Return the first of these seeds with which a mutant is noticed, or None."""
     with pytest.MonkeyPatch.context() as patch:
         MUTANTS[title](patch)
-        return next((seed for seed in seeds if Reconfiguring.drawn(seed).run()), None)
+        made = Reconfiguring.filed if title in OF_FILES else Reconfiguring.drawn
+        return next((seed for seed in seeds if made(seed).run()), None)
 
 
 def main() -> int:
@@ -432,11 +482,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m lab.reconfiguring", description=__doc__)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--mutant", help="break this on purpose", choices=[*MUTANTS])
+    parser.add_argument("--files", help="one whose plans come from migration files", action="store_true")
     asked = parser.parse_args()
     with pytest.MonkeyPatch.context() as patch:
         if asked.mutant:
             MUTANTS[asked.mutant](patch)
-        one = Reconfiguring.drawn(asked.seed)
+        one = Reconfiguring.filed(asked.seed) if asked.files else Reconfiguring.drawn(asked.seed)
         faults = one.run()
         print(f"{one.job}\n{one.lab.clock.now_ns()} steps: {'; '.join(faults) or 'nothing is wrong'}")
     return 1 if faults else 0

@@ -30,3 +30,17 @@ def test_other_units_and_refusals_are_asked_of_pint() -> None:
             units.parse(text, dimension)
         assert caught.value.rule == rule
     assert "pint" in sys.modules
+
+
+@pytest.mark.parametrize("text", ["0.1 us", "0.01 us", "0.3 us", "0.7 us", "1.1 us", "0.2 ns", "12.5 us"])
+def test_a_time_below_a_microsecond_is_shown_with_a_unit_that_reads_exactly(text: str) -> None:
+    value = units.parse(text, "s")
+    shown = units.show(value, "s")
+    assert "e-" not in shown and len(shown) < 8
+    assert units.parse(shown, "s") == value
+
+
+def test_a_computed_time_is_shown_with_six_digits() -> None:
+    assert units.show(5 * 1e-6, "s") == "4.9999999999999996e-06 s"
+    assert units.show_about(5 * 1e-6, "s") == "5 us"
+    assert units.show_about(7 * units.parse("0.1 us", "s"), "s") == "700 ns"

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from lab.broken_reconfigurations import MUTANTS
 from scripts import FRONTIERS, MOVES_ALONE, run_script, unchecked
 from test_chains import job as chained_job
 from test_megaphone import faults, rows_of, watched
@@ -29,9 +30,8 @@ from sim.engine import records, simulate
 from sim.kernel.choice import kernel_for
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.plain.channels import Channels
-from sim.plain.partition import Partition, PostDated
+from sim.plain.partition import Partition
 from sim.plain.plane import PlainPlane
-from sim.plain.task import Task
 from sim.plane_values import Parcel
 
 MS = 1_000_000
@@ -300,68 +300,9 @@ def test_tasks_that_pause_for_a_move_carry_them_too() -> None:
 # -- planes that are broken on purpose
 
 
-def left_behind(patch: pytest.MonkeyPatch) -> None:
-    """The parcel of a key group has none of its post-dated outputs."""
-    right = PlainPlane.take
-
-    def take(plane: PlainPlane, partitions: Any) -> Parcel:
-        parcel = right(plane, partitions)
-        for number in parcel.partitions:
-            plane._numbered[number].post_dated.clear()
-        return parcel
-
-    patch.setattr(PlainPlane, "take", take)
-    patch.setattr(Channels, "emit_overdue", emits_known)
-
-
-def emits_known(plane: Channels, partition: Partition) -> None:
-    while partition.overdue and partition.live and not partition.task.stops(partition):
-        output = partition.overdue.pop(0)
-        if partition.post_dated.pop(output.tuple_id, None):
-            plane.emit(partition, output.tuple_id, output.born_ns, output.key)
-
-
-def sent_by_nobody(patch: pytest.MonkeyPatch) -> None:
-    """An output leaves while its key group is on its way."""
-
-    def emit_overdue(plane: Channels, partition: Partition) -> None:
-        while partition.overdue and not partition.task.stops(partition):
-            output = partition.overdue.pop(0)
-            del partition.post_dated[output.tuple_id]
-            plane.emit(partition, output.tuple_id, output.born_ns, output.key)
-
-    patch.setattr(Channels, "emit_overdue", emit_overdue)
-
-
-def twice(patch: pytest.MonkeyPatch) -> None:
-    """An output that comes due on its way leaves from the old task, and from the new one as well."""
-    right = Channels._is_due
-
-    def is_due(plane: Channels, partition: Partition, output: PostDated) -> None:
-        if not partition.live:
-            plane.emit(partition, output.tuple_id, output.born_ns, output.key)
-        right(plane, partition, output)
-
-    patch.setattr(Channels, "_is_due", is_due)
-
-
-def early(patch: pytest.MonkeyPatch) -> None:
-    """An output leaves as soon as it is made."""
-    patch.setattr(
-        Channels,
-        "postpone",
-        lambda plane, partition, one: plane.emit(partition, one.tuple_id, one.born_ns, one.key),
-    )
-
-
 def not_counted(patch: pytest.MonkeyPatch) -> None:
     """The bytes of a state are those of what was applied."""
     patch.setattr(Partition, "state_bytes", lambda one: one._size(len(one.key_since), len(one.applied), 0))
-
-
-def not_stopped(patch: pytest.MonkeyPatch) -> None:
-    """A paused task emits, and so does one that holds all that comes."""
-    patch.setattr(Task, "stops", lambda *_: False)
 
 
 def older_than_a_frontier(patch: pytest.MonkeyPatch) -> None:
@@ -380,14 +321,18 @@ def older_than_a_frontier(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Channels, "is_passed", is_passed)
 
 
-BROKEN: list[Callable[[pytest.MonkeyPatch], None]] = [
-    left_behind,
-    sent_by_nobody,
-    twice,
-    early,
-    not_counted,
-    not_stopped,
-]
+LEFT_BEHIND = "post-dated outputs are left behind"
+TWICE = "a post-dated output leaves from the old task and from the new one"
+BROKEN: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    title: MUTANTS[title]
+    for title in (
+        LEFT_BEHIND,
+        TWICE,
+        "a post-dated output leaves while its key group is on its way",
+        "a post-dated output leaves when it is made",
+        "a task that holds all sends what is due",
+    )
+} | {"what is post-dated has no size": not_counted}
 
 
 def test_a_frontier_that_passes_what_is_due_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -396,19 +341,17 @@ def test_a_frontier_that_passes_what_is_due_is_caught(monkeypatch: pytest.Monkey
     assert before == {1: 123 * MS, 2: 123 * MS}
 
 
-@pytest.mark.parametrize("broken", BROKEN, ids=lambda one: one.__name__)
-def test_a_broken_plane_is_caught(
-    broken: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    broken(monkeypatch)
+@pytest.mark.parametrize("title", BROKEN)
+def test_a_broken_plane_is_caught(title: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    BROKEN[title](monkeypatch)
     assert noticed(on_both, range(60))
 
 
-@pytest.mark.parametrize(("broken", "column"), [(left_behind, "lost"), (twice, "duplicated")], ids=["lost", "twice"])
+@pytest.mark.parametrize(("title", "column"), [(LEFT_BEHIND, "lost"), (TWICE, "duplicated")], ids=["lost", "twice"])
 def test_the_ledger_tells_of_outputs_that_are_lost_or_come_twice(
-    broken: Callable[[pytest.MonkeyPatch], None], column: str, monkeypatch: pytest.MonkeyPatch
+    title: str, column: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken(monkeypatch)
+    BROKEN[title](monkeypatch)
     control = begun(PlainPlane, job_of_one_key())
     control.run(80 * MS)
     moved(control, 103 * MS, 127 * MS)

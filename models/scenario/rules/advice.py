@@ -222,7 +222,7 @@ def _of_times(scenario: Scenario) -> Iterator[Advice]:
             text = f"is not shorter than the run of {units.show(duration, 's')}: no window ends"
             yield Advice(path_text(("operators", name, "window", "length")), text)
         if operator.round_s >= duration:
-            text = f"makes rounds of {units.show(operator.round_s, 's')}: nothing is served before the run ends"
+            text = f"makes rounds of {units.show_about(operator.round_s, 's')}: nothing is served before the run ends"
             yield Advice(path_text(("operators", name, "scan")), text)
     for name, group in scenario.hosts.items():
         if isinstance(group.failures, ScheduledFailures) and min(group.failures.at_s) >= duration:

@@ -48,7 +48,7 @@ def unknown_name(
 
 
 MOST_TASKS = 100_000
-MOST_GROUPS = 1_000_000
+MOST_GROUPS = 1 << 20  # as many bins as Megaphone was measured with
 MOST_WINDOWS = 1000  # that a tuple is in
 SHORTEST_S = 0.001  # of windows, and of the time between two watermarks or outputs of a timer
 SHORTEST_SCAN_S = 10e-6  # of all key groups, in a round
@@ -249,7 +249,7 @@ def _of_scan(name: str, operator: Operator) -> Iterator[InputFault]:
     if not operator.keyed or operator.service is None:
         yield InputFault(_at(name, "scan"), shown, "needs an input partitioned by key, and a service")
     elif operator.scan_s * operator.groups < SHORTEST_SCAN_S:
-        rule = f"makes rounds of {units.show(operator.scan_s * operator.groups, 's')}"
+        rule = f"makes rounds of {units.show_about(operator.round_s, 's')}"
         rule += f": at least {units.show(SHORTEST_SCAN_S, 's')} are possible"
         yield InputFault(_at(name, "scan"), shown, rule, "leave so short a scan out")
 

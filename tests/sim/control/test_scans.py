@@ -120,6 +120,7 @@ def test_it_runs_in_the_event_loop_and_its_rounds_are_a_part_of_the_estimate() -
     ("changes", "words"),
     [
         ({"operators/q/scan": "1 us", "operators/q/key_groups": 8}, "makes rounds of 8 us"),
+        ({"operators/q/scan": "1 us", "operators/q/key_groups": 5}, "makes rounds of 5 us"),
         ({"operators/out/scan": "1 ms"}, "needs an input partitioned by key, and a service"),
     ],
 )

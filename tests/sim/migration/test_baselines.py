@@ -6,10 +6,11 @@ times against closed forms. No tolerance.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from lab.broken_reconfigurations import MUTANTS
 from test_megaphone import MS, Watched, _disorder, job, rows_of, watched
 from test_megaphone_times import idle_job
 from test_planes import differences
@@ -21,11 +22,6 @@ from models.scenario.rules.support import not_simulated
 from models.units import to_ns
 from sim.engine import records
 from sim.kernel.event_loop.plane import CompiledPlane
-from sim.migration.pausing import PausingContext
-from sim.migration.protocol import Context, Message
-from sim.migration.protocols.pause_and_resume import PauseAndResume
-from sim.migration.protocols.stop_and_restart import StopAndRestart
-from sim.plain.parcels import Parcels
 from sim.plain.plane import PlainPlane
 
 BASELINES = ("pause-and-resume", "stop-and-restart")
@@ -281,80 +277,30 @@ def test_what_upstream_still_serves_goes_to_the_new_tasks(monkeypatch: pytest.Mo
     assert pools > 6
 
 
-# -- rules that are broken
+# -- rules that are broken in the laboratory, on the clock
 
-Break = Callable[[pytest.MonkeyPatch], None]
-
-
-def forget_a_sender(patch: pytest.MonkeyPatch) -> None:
-    """A task upstream goes on sending to the old tasks."""
-    right = PausingContext.redirect
-    patch.setattr(
-        PausingContext, "redirect", lambda self: right(self) if self.me != self._run.plan.senders[-1] else None
-    )
-
-
-def begin_with_the_first_sender(patch: pytest.MonkeyPatch) -> None:
-    """A task takes the first word from upstream for the last, and the plane lets it."""
-    patch.setattr(Parcels, "_check_served", lambda *_: None)
-    right = PauseAndResume.last_of
-
-    def last_of(self: PauseAndResume, wave: Any, sender: int, expected: Any) -> bool:
-        first = not self.answered(wave)
-        last = right(self, wave, sender, expected)
-        return first if wave == "pause" else last
-
-    patch.setattr(PauseAndResume, "last_of", last_of)
-
-
-def overtake_the_queue(patch: pytest.MonkeyPatch) -> None:
-    """What is said behind the last tuple does not wait for its turn."""
-    right = Context.send
-
-    def send(self: Context, to: int, kind: str, turn: bool = False, **others: Any) -> None:
-        right(self, to, kind, False, **others)
-
-    patch.setattr(Context, "send", send)
-
-
-def go_on_meanwhile(patch: pytest.MonkeyPatch) -> None:
-    """Tasks that give or get key groups process the others."""
-    patch.setattr(Context, "hold", lambda *_: None)
-
-
-def sources_go_on(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Context, "pause", lambda *_: None)
-
-
-def go_on_before_the_states_come(patch: pytest.MonkeyPatch) -> None:
-    """Sources emit again as soon as the tasks are up."""
-
-    def on_restarted(self: StopAndRestart, ctx: PausingContext, message: Message) -> None:
-        ctx.broadcast(ctx.tasks, "load", None)
-        ctx.broadcast(ctx.sources, "go_on", None)
-
-    patch.setattr(StopAndRestart, "on_restarted", on_restarted)
-
-
-def never_release(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Context, "release", lambda *_: None)
-
-
-CAUGHT: dict[Break, tuple[str, str]] = {
-    forget_a_sender: ("pause-and-resume", "refused: not all tasks upstream"),
-    begin_with_the_first_sender: ("pause-and-resume", "refused: not all tasks upstream"),
-    overtake_the_queue: ("pause-and-resume", "refused: not all that was sent"),
-    go_on_meanwhile: ("pause-and-resume", "at a task that pauses"),
-    never_release: ("pause-and-resume", "holds tuples"),
-    sources_go_on: ("stop-and-restart", "at a task that pauses"),
-    go_on_before_the_states_come: ("stop-and-restart", "not where it is to be"),
+CAUGHT = {
+    "one of those who send goes on sending to the old tasks": ("pause-and-resume", "refused: not all tasks upstream"),
+    "a task gives its states with the first word that no more comes": (
+        "pause-and-resume",
+        "refused: not all tasks upstream",
+    ),
+    "the word that no more comes does not wait its turn": ("pause-and-resume", "refused: not all that was sent"),
+    "with the scope of the operator its tasks go on with other key groups": (
+        "pause-and-resume",
+        "at a task that pauses",
+    ),
+    "tasks that pause never go on": ("pause-and-resume", "holds tuples"),
+    "sources go on while the job stops": ("stop-and-restart", "at a task that pauses"),
+    "sources go on before all states are loaded": ("stop-and-restart", "not where it is to be"),
 }
+"""Mutant -> protocol, and what is said of it."""
 
 
-@pytest.mark.parametrize("broken", CAUGHT, ids=lambda one: one.__name__)
-def test_what_is_broken_is_noticed(broken: Break, monkeypatch: pytest.MonkeyPatch) -> None:
-    broken(monkeypatch)
-    protocol, words = CAUGHT[broken]
+@pytest.mark.parametrize("title", CAUGHT)
+def test_what_is_broken_is_noticed(title: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    MUTANTS[title](monkeypatch)
+    protocol, words = CAUGHT[title]
     seen: list[str] = []
     for seed in range(24):
         try:

@@ -7,9 +7,15 @@ Oracle: closed forms of the mechanism:
     with overlap: max(B/sigma, m B/beta, B/iota), and the time of up to two key groups; B = n b
     T = (s + 2 phi) / (1 - rho)                  s = step(1), rho: load of the busiest task
     longest latency of steps: s + 2 phi with a gap until queues are empty; T without; T + s with lag
-    duration of steps: T for each, with the mean of rho; only the first has no queue before it
+    duration of steps: T for each, with the mean of rho; only the first of few has no queue before it
 
-Tolerances: 3 % of all-at-once, 5 % of latencies up to rho = 0.5, 1 % of durations; over bins 15 % (latency) and 25 %.
+Tolerances: 3 % of all-at-once; 5 % of latencies up to rho = 0.5, and with a gap up to 0.75; 1 % of durations up to
+0.75; over bins 15 % (latency) and 25 %.
+
+Other closed forms: the length of a step, to the nanosecond, in `test_megaphone_times.py`; copies that are held,
+exactly, in `test_memory.py`; rounds of tasks that scan their key groups, exactly in `tests/sim/control/test_scans.py`,
+and within 5 % in `tests/scenarios/studies/reproduce/test_live_migration.py`. With overlap a task holds all copies of a
+step from its begin on, so that what has been written and waits for the link has no form.
 """
 
 from __future__ import annotations
@@ -100,7 +106,7 @@ def there(strategy: str = "all-at-once", **event: Any) -> dict[str, Any]:
 
 
 def back(strategy: str, **event: Any) -> dict[str, Any]:
-    """It moves back, from tasks with one and a half of their share, when queues are empty again."""
+    """It moves back, from tasks with one and a half of their share, when queues are empty again: up to rho = 0.5."""
     return there() | {"back": {"at": "1200 ms", "plan": "back", "strategy": strategy} | event}
 
 
@@ -153,13 +159,19 @@ def test_the_longest_latency_of_steps_is_that_of_the_gap_between_them(rho: float
         assert 1.0 < gap.latency_s / (s + 2 * PHI) < 1.1
 
 
-@pytest.mark.parametrize(("strategy", "steps"), [("optimised", 32), ("fluid", 64)])
-@pytest.mark.parametrize("rho", [0.19, 0.38])
-def test_steps_take_as_long_as_their_states_and_their_queues(strategy: str, steps: int, rho: float) -> None:
-    one = measured(job(back(strategy), rho))
+@pytest.mark.parametrize("rho", [0.56, 0.75])
+def test_with_a_gap_the_longest_latency_does_not_depend_on_the_load(rho: float) -> None:
+    one = measured(job(back("optimised", gap="drain", at="2500 ms"), rho, end="5 s"))
+    assert one.latency_s == pytest.approx(step_s(5e5) + 2 * PHI, rel=0.05)
+
+
+@pytest.mark.parametrize("rho", [0.19, 0.38, 0.56, 0.75])
+def test_steps_take_as_long_as_their_states_and_their_queues(rho: float) -> None:
     idle, mean = step_s(5e5) + 2 * PHI, rho * 1.25 / 1.5
-    assert one.steps == steps
-    assert one.duration_s == pytest.approx(idle + (steps - 1) * idle / (1 - mean), rel=0.01)
+    fluid, matched = (measured(job(back(strategy, at="3 s"), rho, end="6 s")) for strategy in ("fluid", "optimised"))
+    assert (fluid.steps, matched.steps) == (64, 32)
+    assert fluid.duration_s == pytest.approx(64 * idle / (1 - mean), rel=0.01)
+    assert matched.duration_s == pytest.approx(idle + 31 * idle / (1 - mean), rel=0.01)  # before the first no queue is
 
 
 # -- bins and keys

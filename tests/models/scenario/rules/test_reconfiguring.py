@@ -90,6 +90,10 @@ def test_what_is_wrong_is_said(changes: dict[str, object], path: str, words: str
     assert words in f"{fault.rule} {fault.hint}"
 
 
+def test_an_operator_has_as_many_bins_as_megaphone_was_measured_with() -> None:
+    assert scenario_from(changed(RAW, {"operators/count/key_groups": 2**20})).operators["count"].groups == 2**20
+
+
 @pytest.mark.parametrize("gap", ["drain", "15 ms"])
 def test_a_gap_is_written_as_it_was_read(gap: str) -> None:
     scenario = scenario_from(changed(RAW, {"events/move/gap": gap}))
@@ -104,7 +108,9 @@ def test_a_gap_is_written_as_it_was_read(gap: str) -> None:
         ({"events/move/size": 0, "events/move/strategy": "batched"}, "events.move.size", "1"),
         ({"events/move/owners": [0, 1, 0, -1]}, "events.move.owners[3]", "0"),
         ({"events/move/gap": "-1 s"}, "events.move.gap", "negative"),
-        ({"events/move/gap": "empty"}, "events.move.gap", "must be"),
+        ({"events/move/gap": "empty"}, "events.move.gap", "one unit, or drain"),
+        ({"events/move/gap": 5}, "events.move.gap", "not a bare number, or drain"),
+        ({"events/move/owners": []}, "events.move.owners", "at least 1 entry"),
         ({"events/move/next": "soon"}, "events.move.next", "lag"),
         ({"events/move/file": ""}, "events.move.file", "empty"),
     ],
