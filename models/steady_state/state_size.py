@@ -34,7 +34,9 @@ def bytes_at_the_end(
         return later + state.entry_bytes * flow.rate_in.mean_per_s * min(state.length_s, until)
     if isinstance(state, PerKeyState):
         keys = {upstream: _keys_over(scenario, name, upstream, rates, inputs) for upstream in operator.inputs}
-        return later + state.entry_bytes * min(layout.keys_seen(scenario, name), sum(keys.values()))
+        if isinstance(state.entry_bytes, Mapping):
+            return later + sum(state.bytes_of(upstream) * count for upstream, count in keys.items())
+        return later + state.tuple_bytes * min(layout.keys_seen(scenario, name), sum(keys.values()))
     return later
 
 
