@@ -195,3 +195,16 @@ def test_both_planes_drain_alike() -> None:
     made = scenario_from(draining("drain"))
     assert not_simulated(made) == []
     assert differences(simulate(made, plane=PlainPlane), simulate(made, plane=CompiledPlane)) == []
+
+
+def test_rounds_are_no_messages() -> None:
+    """A task that occupies itself tells nobody anything: only the messages of the move are counted."""
+    with_rounds, without = draining("20 ms"), draining("20 ms")
+    del without["operators"]["op"]["scan"]
+    assert sent(with_rounds) == sent(without) > 0
+
+
+def sent(raw: dict[str, Any]) -> int:
+    """The number of messages of protocols in a run."""
+    rows = simulate(scenario_from(raw)).tables["messages"]
+    return int(rows["count"][rows["kind"] == "protocol"].sum())
