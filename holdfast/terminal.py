@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _WIDTH = 80
 _TEXTS = (24, 8)  # width of a column of texts, at least, as long as there is room
 _MOST_LINES = 5  # of a head
+_Layout = list[tuple[str, bool, int]]  # of each column: its head in lines, whether it is never folded, its least width
 _PLACES = ("--out", "--report", "--page", "--tables", "--workers")  # where it is written, and who does it
 # Control characters and marks that turn the direction of writing make a line show what it does not say.
 _CATEGORIES = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
@@ -118,14 +119,13 @@ def printed(given: Table) -> Any:
         pad_edge=False,
     )
     cells = given.cells
-    heads, whole = _layout(given, cells)
-    for column, head, unbroken in zip(given.columns, heads, whole, strict=True):
+    for column, (head, unbroken, least) in zip(given.columns, _layout(given, cells), strict=True):
         made.add_column(
             Text(head),
             justify="right" if column.number else "left",
             overflow="fold",
             no_wrap=unbroken,
-            min_width=max(map(len, column.head.split()), default=1),  # a word of a head is never broken
+            min_width=max([least, *map(len, column.head.split())]),  # a word of a head is never broken
         )
     for row in cells:
         # `Text` and not `str`: rich would read brackets in a name as markup.
@@ -133,39 +133,47 @@ def printed(given: Table) -> Any:
     return made
 
 
-def _layout(given: Table, cells: Sequence[Sequence[str]]) -> tuple[list[str], list[bool]]:
-    """Return the head of each column, in several lines where a terminal has too little room, and who is never folded.
+def _layout(given: Table, cells: Sequence[Sequence[str]]) -> _Layout:
+    """Return how each column is printed where a terminal has too little room for all.
 
     rich takes room from the widest columns, also from those that have none to give, and then cuts the last one. So in a
     table that is too wide numbers keep their width: heads get more lines, and then texts less room.
     """
-    heads, whole = [column.head for column in given.columns], [column.whole for column in given.columns]
-    return _layout_with_room(given, cells) or (heads, whole)
+    return _layout_with_room(given, cells) or [(column.head, column.whole, 1) for column in given.columns]
 
 
-def _layout_with_room(given: Table, cells: Sequence[Sequence[str]]) -> tuple[list[str], list[bool]] | None:
-    """Return the same; None where no layout has room for all numbers. The edges, which are blank, can do without."""
+def _layout_with_room(given: Table, cells: Sequence[Sequence[str]]) -> _Layout | None:
+    """Return the same; None where no layout has room for all numbers. The edges, which are blank, can do without.
+
+    A word of a text, such as the name of a host, is broken where neither that nor heads in more lines make room for it.
+    """
     room = _columns() - 3 * len(given.columns)
-    return _layout_within(room, given, cells) or _layout_within(room + 2, given, cells)
+    tried = (_layout_within(wide, given, cells, kept) for kept in (True, False) for wide in (room, room + 2))
+    return next((found for found in tried if found), None)
 
 
-def _layout_within(room: int, given: Table, cells: Sequence[Sequence[str]]) -> tuple[list[str], list[bool]] | None:
+def _layout_within(room: int, given: Table, cells: Sequence[Sequence[str]], keeps_words: bool) -> _Layout | None:
     """Return the same, for columns that take so much room in all."""
     columns = given.columns
     widest = [max((len(row[k]) for row in cells), default=0) for k in range(len(columns))]
     heads = [column.head for column in columns]
     if sum(map(max, widest, map(len, heads))) <= room:
-        return heads, [column.whole for column in columns]
+        return [(column.head, column.whole, 1) for column in columns]
     whole = [column.whole or column.number for column in columns]
+    words = [_longest_word([row[k] for row in cells]) if keeps_words else 1 for k in range(len(columns))]
     for least, lines in product(_TEXTS, range(1, _MOST_LINES)):
         heads = [_folded(column.head, width, lines) for column, width in zip(columns, widest, strict=True)]
         taken = [
-            max(width if unbroken else min(width, least), 1, *map(len, head.splitlines()))
-            for head, width, unbroken in zip(heads, widest, whole, strict=True)
+            max(width if unbroken else min(width, max(least, word)), 1, *map(len, head.splitlines()))
+            for head, width, unbroken, word in zip(heads, widest, whole, words, strict=True)
         ]
         if sum(taken) <= room:
-            return heads, whole
+            return list(zip(heads, whole, words, strict=True))
     return None
+
+
+def _longest_word(texts: Iterable[str]) -> int:
+    return max((len(word) for text in texts for word in text.split()), default=1)
 
 
 def in_parts(given: Table, keys: int) -> list[Table]:

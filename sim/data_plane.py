@@ -383,7 +383,8 @@ class ActionPlane(Plane, Protocol):
         (nothing, where tasks have no service); then, or else as it arrives, the listener is told. With `channels` it is
         a barrier: later items on its channel are held back until barriers of the same token have come over so many
         channels; then one of them enters the queue, and behind it the items held back, in order of arrival.
-        A message is lost with its receiver, and if its sender dies before it has left.
+        A message is lost with its receiver, and if its sender dies before it has left. One with which a task occupies
+        itself is in no table of messages.
         """
 
     def send_each(self, messages: Sequence[Mail]) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from models.scenario.job import Operator, WindowState
+from models.scenario.job import Operator, PerKeyState, WindowState
 from models.scenario.key_groups import groups_of_keys
 from models.scenario.nexmark import most_ids
 from models.scenario.scenario import Scenario
@@ -71,6 +71,7 @@ class OperatorPlan:
     output_key: Callable[[int, int], int] | None
     output_bytes: int
     counts: Mapping[int, Callable[[int], int]] | None = None  # in place of `output_count` by index of the upstream
+    entries: tuple[int, ...] | None = None  # state of a key [B] by operator upstream, where each input has its own
     edges: list[Edge] = field(default_factory=list)
     windows: Windows | None = None
     window_code: int = 0
@@ -106,6 +107,18 @@ class OperatorPlan:
         """Return whether it has a window, a timer, or a state of the last time, or watermarks come to it or from it."""
         windows = self.timed or self.windows is not None or bool(self.timer_ns)
         return windows or isinstance(self.description.state, WindowState)
+
+    def entry_of(self, key: int, upstream: int) -> int:
+        """Return the number of a key's entry in a state per key; `upstream`: index of the operator that it came from.
+
+        It is the key, unless each input has entries of its own.
+        """
+        return key if self.entries is None else key * len(self.entries) + upstream
+
+    def bytes_of_entry(self, entry: int) -> int:
+        """Return the size of an entry, where each input has its own."""
+        assert self.entries is not None
+        return self.entries[entry % len(self.entries)]
 
     def results(self, partition: int, key: int, window: int) -> list[tuple[int, int]]:
         """Return (id, key) of each output of this operator for a key in a window."""
@@ -163,6 +176,7 @@ def plan_operators(scenario: Scenario, replication: int, shares: Mapping[str, fl
     for plan in plans.values():
         by_input = counts_by_input(plan.description, seed, replication, plan.name)
         plan.counts = None if by_input is None else {plans[name].index: count for name, count in by_input.items()}
+        plan.entries = _entries(plan.description, tuple(plans))
         if plan.description.kind == "join":
             plan.joins = plans[next(iter(plan.description.inputs))].index
     for number, chain in enumerate(chains_of(scenario)):
@@ -192,6 +206,14 @@ def plan_operators(scenario: Scenario, replication: int, shares: Mapping[str, fl
             )
     _mark_event_time([plans[name] for name in topological(scenario)])
     return tuple(plans.values())
+
+
+def _entries(operator: Operator, names: Sequence[str]) -> tuple[int, ...] | None:
+    """Return the state of a key by operator upstream, 0 for one that is no input; None unless each has its own."""
+    state = operator.state
+    if not isinstance(state, PerKeyState) or not isinstance(state.entry_bytes, Mapping):
+        return None
+    return tuple(round(state.entry_bytes.get(name, 0)) for name in names)
 
 
 def _postponement(operator: Operator, seed: int, replication: int, name: str) -> Callable[[int], int] | None:

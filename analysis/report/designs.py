@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.report import text
@@ -173,15 +173,29 @@ def _name(number: int, one: Design) -> str:
 
 
 def _verdicts(known: Sequence[tuple[int, Design]], measure: str, first: str = "design 0") -> str:
-    """Say which mean is the lowest and how many designs differ from design 0."""
-    number, best = min(known, key=lambda pair: pair[1].of(measure).mean or 0.0)
+    """Say which mean is the lowest and how many designs differ from design 0; an unfinished move is not the fastest."""
+    over = [(k, one) for k, one in known if not one.unfinished_moves]
+    if not over:
+        return left_open(dict(known))
+    number, best = min(over, key=lambda pair: pair[1].of(measure).mean or 0.0)
     lowest = f"Lowest mean: {text.seconds(best.of(measure).mean)} with design {number} ({text.plain(best.label)})."
+    lowest += f" {left_open(dict(known))}" if len(over) < len(known) else ""
     changes = [one.changes[measure] for k, one in known if k and measure in one.changes]
     if not changes:
         return lowest
     if all(change.difference.ci95 is None and change.shown != "equal" for change in changes):
         return f"{lowest} There is no interval: that takes two runs or more of each design."
     return f"{lowest} Against {first}: {counted([change.shown for change in changes])}."
+
+
+def left_open(designs: Mapping[int, Design]) -> str:
+    """Return a sentence about designs whose moves did not end, which so have not the lowest times; empty for none."""
+    some = [k for k, one in designs.items() if one.unfinished_moves]
+    if not some:
+        return ""
+    more = f" and {len(some) - _MOST_NAMED} more" if len(some) > _MOST_NAMED else ""
+    named = f"design{'s' if len(some) > 1 else ''} {', '.join(map(str, some[:_MOST_NAMED]))}{more}"
+    return f"Moves of {named} did not end within the run: their times do not count as lowest."
 
 
 def counted(verdicts: Sequence[str]) -> str:

@@ -185,6 +185,16 @@ def _of_moves(summary: RunSummary) -> Metrics:
     }
 
 
+def leaves_moves_open(metrics: Metrics) -> bool:
+    """Return whether a move that events ask for did not end in its run: other times are those of a part of it.
+
+    A policy asks for moves all the time, so that the end of a run says nothing about it.
+    """
+    by_policy = any(name.startswith("elasticity.") for name in metrics)
+    # Sweeps store no metric without a value: what always has one tells that there was a move.
+    return "moves.bytes" in metrics and metrics.get("moves.completion_s") is None and not by_policy
+
+
 def _down_s(flow: Rebalance) -> float | None:
     """Return the time from the kill until the last state is there, where sources do not pause."""
     if flow.last_init_s is None or flow.killed_s is None:

@@ -248,7 +248,7 @@ class Reconfigure(Timed):
     """Let all key groups of the operator wait while a step is in flight, or (`bin`) only those that move."""
     gap_s: Seconds | Literal["drain"] = Field(default=0.0, alias="gap")
     """Time from the end of a step until the next begins; `drain`: until the queue of each task of the operator has been
-    empty."""
+    empty, or as short as the rounds of a `scan` leave it."""
     next: Literal["now", "lag"] = "now"
     """When the time of the next step lies: when a step is over (`now`), or when it begins (`lag`), so that what comes
     during a step waits for the next one too, as behind a source that releases its tuples together with the commands. A

@@ -31,8 +31,21 @@ class PerKeyState(Description):
     """State of a fixed size for each key that was seen."""
 
     model: Literal["per-key"] = "per-key"
-    entry_bytes: PositiveBytes = Field(alias="bytes")
-    """State of one key."""
+    entry_bytes: PositiveBytes | ReadOnlyMap[Bytes] = Field(alias="bytes")
+    """State of one key: a size, or one for each input, by its name, as in `{ persons = "154 bytes", auctions = "112
+    bytes" }`. Then each input has an entry for each key that it has brought, of whole bytes; an input of 0 bytes only
+    reads."""
+
+    def bytes_of(self, upstream: str) -> float:
+        """Return the state of one key that has come from an upstream operator."""
+        return self.entry_bytes[upstream] if isinstance(self.entry_bytes, Mapping) else self.entry_bytes
+
+    @property
+    def tuple_bytes(self) -> float:
+        """Return the most that one tuple changes."""
+        if isinstance(self.entry_bytes, Mapping):
+            return max(self.entry_bytes.values(), default=0.0)
+        return self.entry_bytes
 
 
 class FixedState(Description):
@@ -45,6 +58,11 @@ class FixedState(Description):
     """State that one tuple changes: an incremental checkpoint has that of the tuples since the one before, and the
     whole state at most. Without it all of the state has changed each time."""
 
+    @property
+    def tuple_bytes(self) -> float | None:
+        """Return the most that one tuple changes; None: all of it."""
+        return self.change_bytes
+
 
 class PerTupleState(Description):
     """State that grows by a fixed size with each tuple."""
@@ -52,6 +70,11 @@ class PerTupleState(Description):
     model: Literal["per-tuple"] = "per-tuple"
     entry_bytes: PositiveBytes = Field(alias="bytes")
     """State that one tuple adds."""
+
+    @property
+    def tuple_bytes(self) -> float:
+        """Return the most that one tuple changes."""
+        return self.entry_bytes
 
 
 class WindowState(Description):
@@ -62,6 +85,11 @@ class WindowState(Description):
     """State of one tuple."""
     length_s: PositiveSeconds = Field(alias="length")
     """How long a tuple is kept."""
+
+    @property
+    def tuple_bytes(self) -> float:
+        """Return the most that one tuple changes."""
+        return self.entry_bytes
 
 
 State = Annotated[PerKeyState | FixedState | PerTupleState | WindowState, Field(discriminator="model")]

@@ -9,13 +9,17 @@ they add 1,000 to each id, which changes no partitioning by hash in distribution
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import ceil
 from typing import Literal, NamedTuple
+
+import numpy as np
 
 PERSONS, AUCTIONS, BIDS = 1, 3, 46  # in a cycle
 HOT_EVERY = 100  # new ids, then another key is hot
 AHEAD = 10  # ids that are not created yet and are drawn all the same
 ACTIVE_PERSONS = 1_000
+_POINTS = 500  # at which the number of different ids is integrated
 
 Field = Literal["person.id", "auction.id", "auction.seller", "bid.auction", "bid.bidder"]
 
@@ -55,6 +59,34 @@ def ids_within(field: Field, events: float, in_flight: int) -> int:
     if field in IN_ORDER:
         return ceil(events) + 1
     return _created(field, events) + active_ids(field, in_flight) + AHEAD + 1
+
+
+def expected_ids(field: Field, events: float, seen: float, in_flight: int) -> float:
+    """Return how many different ids the first events of the field's kind have, of which `seen` are drawn at random.
+
+    An id is drawn as one of the newest ones while it is one of them, so often that its number is a Poisson variable;
+    every hundredth is hot as well.
+    """
+    if field in IN_ORDER or events <= 0:
+        return min(events, seen)
+    reference, active = REFERENCES[field], active_ids(field, in_flight)
+    created = events / reference.in_cycle * reference.created
+    each = seen / created  # events for an id that is created
+    hot, others = each * reference.hot * HOT_EVERY, each * (1 - reference.hot)
+
+    def drawn(ids: np.ndarray) -> np.ndarray:
+        """Return the expected number of times that each has been drawn when so many ids are there."""
+        first = np.minimum(ids, active)
+        return others * (np.log1p(first / AHEAD) + (ids - first) / (active + AHEAD))
+
+    borders = sorted({0.0, min(active, created), max(created - active, 0.0), created + AHEAD})
+    total = 0.0
+    for begin, end in pairwise(borders):
+        ids = begin + (end - begin) * (np.arange(_POINTS) + 0.5) / _POINTS
+        times = drawn(np.minimum(ids + active, created)) - drawn(np.maximum(ids - AHEAD, 0.0))
+        never = np.exp(-times) * (1 - (1 - np.exp(-hot)) / HOT_EVERY * (ids < created))
+        total += float((1 - never).mean()) * (end - begin)
+    return total
 
 
 def active_ids(field: Field, in_flight: int) -> int:

@@ -238,7 +238,7 @@ def _uploads(scenario: Scenario, load: Load, name: str, inputs: RunInputs | None
     if isinstance(state, (FixedState, PerKeyState)):  # by key groups, however the load is spread
         tasks = layout_of_groups(operator)
         shares = np.bincount(tasks, minlength=operator.parallelism) / operator.groups
-    each = None if state is None else state.change_bytes if isinstance(state, FixedState) else state.entry_bytes
+    each = None if state is None else state.tuple_bytes
     if each is None or tolerance.kind == "full":
         changes = np.full(operator.parallelism, math.inf)  # all of it in each checkpoint
     else:

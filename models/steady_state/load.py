@@ -16,10 +16,11 @@ import numpy as np
 from models.scenario.cluster import HostGroup
 from models.scenario.description import ScenarioDescription
 from models.scenario.inputs import RunInputs
-from models.scenario.job import FixedState, Operator, PerKeyState, PerTupleState, WindowState
+from models.scenario.job import Operator
 from models.scenario.key_groups import group_shares
 from models.scenario.workload import NexmarkKeys, ProfileKeys, SellerKeys, SeriesRate, UniformKeys, ZipfKeys
 from models.steady_state.flow import Flow, copies, flows
+from models.steady_state.state_size import bytes_at_the_end
 from models.topology import layout
 from models.topology.chains import threads_of
 
@@ -97,7 +98,7 @@ def expected_load(scenario: ScenarioDescription, inputs: RunInputs | None = None
     for name, operator in scenario.operators.items():
         mean_s = operator.service.mean_s if operator.service else 0.0
         busy = rates[name].rate_in.mean_per_s * shares[name] * mean_s / speeds(scenario, name, placed, hosts)
-        state_bytes = _state_bytes(scenario, name, rates[name])
+        state_bytes = bytes_at_the_end(scenario, name, rates, inputs)
         chores = _chores(scenario, name, state_bytes)
         operators[name] = OperatorLoad(rates[name], shares[name], busy / operator.threads + chores, chores, state_bytes)
     operators |= dict(_of_threads(scenario, operators))
@@ -214,25 +215,6 @@ def speeds(
     groups = [hosts[placed[layout.task_name(name, index)]] for index in range(count)]
     taken = [group.load.mean_share(scenario.duration_s) if group.load else 0.0 for group in groups]
     return np.array([group.speed * (1 - share) for group, share in zip(groups, taken, strict=True)])
-
-
-def _state_bytes(scenario: ScenarioDescription, name: str, flow: Flow) -> float:
-    """Return the state at the end of a run [B]; an upper bound for state per key: all keys have been seen."""
-    operator = scenario.operators[name]
-    state, tuples = operator.state, flow.rate_in.mean_per_s * scenario.duration_s
-    later = 0.0
-    if operator.postpone is not None:  # Little's law: so many outputs wait for their time
-        waiting = flow.rate_out.mean_per_s * min(operator.postpone.mean_s, scenario.duration_s)
-        later = waiting * layout.output_bytes(scenario)[name]
-    if isinstance(state, FixedState):
-        return later + state.group_bytes * operator.groups
-    if isinstance(state, PerTupleState):
-        return later + state.entry_bytes * tuples
-    if isinstance(state, WindowState):
-        return later + state.entry_bytes * flow.rate_in.mean_per_s * min(state.length_s, scenario.duration_s)
-    if isinstance(state, PerKeyState):
-        return later + state.entry_bytes * min(layout.keys_seen(scenario, name), tuples)
-    return later
 
 
 def _chores(scenario: ScenarioDescription, name: str, state_bytes: float) -> np.ndarray:

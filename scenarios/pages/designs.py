@@ -15,7 +15,7 @@ import numpy as np
 from analysis.comparison import Difference, compare
 from analysis.report.parts import Change, Curve, Design
 from analysis.report.tables import with_interval
-from analysis.runs.metrics import Metrics, metrics_of
+from analysis.runs.metrics import Metrics, leaves_moves_open, metrics_of
 from analysis.runs.run_summary import RunSummary
 from analysis.statistics import mean_of
 
@@ -144,7 +144,17 @@ def _design(given: DesignRuns, migrated: bool) -> Design:
     values = {name: mean_of(column) for name, column in known.items() if column}
     latency_ccdf = _latency_ccdf(given)
     runs, unfinished = len(given.metrics), sum(int(one.get(_UNFINISHED) or 0) for one in given.metrics)
-    return Design(given.label, given.allocation, given.protocol, runs, values, given.failed, latency_ccdf, unfinished)
+    return Design(
+        given.label,
+        given.allocation,
+        given.protocol,
+        runs,
+        values,
+        given.failed,
+        latency_ccdf,
+        unfinished,
+        sum(map(leaves_moves_open, given.metrics)),
+    )
 
 
 def _traffic(one: Metrics, window_s: float) -> tuple[float | None, float | None]:

@@ -146,19 +146,22 @@ def _path(name: str) -> str:
 def migration_file(scenario: Scenario, name: str, inputs: RunInputs) -> str:
     """Return the steps of an event `reconfigure` as a migration file: the map before it, then a line for each step.
 
-    All steps have the time of the event, the mean where that is drawn, unless a file gives them others. Raises
-    InputError for another event, and for a number of key groups that is no power of two.
+    All steps have the time of the event, unless a file gives them others. Raises InputError for another event, for one
+    whose time each replication draws, and for a number of key groups that is no power of two.
     """
     event = scenario.events.get(name)
     if not isinstance(event, Reconfigure):
         known = [other for other, one in scenario.events.items() if isinstance(one, Reconfigure)]
         raise InputError.at("event", name, "must be an event reconfigure", f"there: {', '.join(known) or 'none'}")
+    if event.laws:
+        path, law = path_text(("events", name, "at")), event.laws[0].distribution
+        raise InputError.at(path, law, "must be a time for a migration file", f"--set {path}='5 s'")
     groups = scenario.operators[event.operator].groups
     if groups & (groups - 1):
         path = path_text(("operators", event.operator, "key_groups"))
         raise InputError.at(path, groups, "must be a power of two for Megaphone, which has 2^k bins")
     lines = [["M", 0, *owners_before(scenario, name, inputs.configurations)]]
     for step in steps_of(scenario, name, inputs):
-        time_ns = max(step.not_before_ns, to_ns(event.mean_s))
+        time_ns = max(step.not_before_ns, to_ns(event.fixed_s))
         lines.append(["D", time_ns, *(one for move in step.moves for one in (move.key_group, move.target))])
     return "".join(" ".join(map(str, line)) + "\n" for line in lines)

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from analysis.comparison import Difference, Replications, compare, mean_over
-from analysis.runs.metrics import quantity
+from analysis.runs.metrics import leaves_moves_open, quantity
 from models import display
 from models.errors import InputError
 from models.scenario.scenario import Scenario
@@ -34,7 +34,8 @@ class Choice:
     `means` of the metric, one for each value, over the replications in which all values have it that have it in any;
     None for the others. `best` are the positions of the lowest mean and of those that cannot be told from it, in the
     order of the means; `following` is the lowest of all others and `lead` its difference to the best, None without
-    others. `intervals` is false where a difference has no interval, as of one replication.
+    others. `intervals` is false where a difference has no interval, as of one replication. `unfinished` are the
+    positions of values with which a move did not end in a run: none of them is best, whatever its mean.
     """
 
     settings: Mapping[str, object]
@@ -43,6 +44,7 @@ class Choice:
     following: int | None
     lead: Difference | None
     intervals: bool = True
+    unfinished: tuple[int, ...] = ()
 
 
 def check_best(scenario: Scenario, key: str | None) -> None:
@@ -70,14 +72,17 @@ def choices(result: SweepResult, key: str, metric: str) -> list[Choice]:
 def _choice(
     result: SweepResult, settings: Mapping[str, object], points: Sequence[int], metric: str, same_numbers: bool
 ) -> Choice:
-    runs = [_with(result.replications(number), metric) for number in points]
+    given = [result.replications(number) for number in points]
+    unfinished = tuple(place for place, one in enumerate(given) if any(map(leaves_moves_open, one.values())))
+    runs = [_with(one, metric) for one in given]
     some = [one for one in runs if one]
     if same_numbers and some:
         common = set.intersection(*(set(one) for one in some))
         runs = [{number: one[number] for number in one if number in common} for one in runs]
     means = tuple(mean_over(one, metric).mean for one in runs)
     # Ties go to the value that comes first in the file.
-    order = [place for _, place in sorted((mean, place) for place, mean in enumerate(means) if mean is not None)]
+    known = [(mean, place) for place, mean in enumerate(means) if mean is not None and place not in unfinished]
+    order = [place for _, place in sorted(known)]
     against = {
         place: compare(runs[order[0]], runs[place], same_numbers=same_numbers, metrics=[metric])[0]
         for place in order[1:]
@@ -85,7 +90,8 @@ def _choice(
     best = (*order[:1], *(place for place, found in against.items() if _as_good(found)))
     following = next((place for place in against if place not in best), None)
     lead = None if following is None else against[following]
-    return Choice(settings, means, best, following, lead, all(one.difference.ci95 for one in against.values()))
+    intervals = all(one.difference.ci95 for one in against.values())
+    return Choice(settings, means, best, following, lead, intervals, unfinished)
 
 
 def _as_good(found: Difference) -> bool:
@@ -139,18 +145,22 @@ def _lead(one: Choice, metric: str) -> str:
 
 def best_sentence(result: SweepResult, key: str, metric: str) -> str:
     """Return how often which value is best, or as good."""
-    found = [one for one in choices(result, key, metric) if one.best]
+    everything = choices(result, key, metric)
+    found = [one for one in everything if one.best]
     values = short_values(result.plan.scenario.sweep[key])
     counts = Counter(values[place] for one in found for place in one.best)
+    open_ended = Counter(values[place] for one in everything for place in one.unfinished)
+    left_out = ", ".join(f"{value} in {count}" for value, count in open_ended.most_common())
+    left_out = f" Moves did not end with {left_out}: not best there." if left_out else ""
     if not counts:
-        return f"No value of {key} has {metric}."
+        return f"No value of {key} has {metric}.{left_out}"
     said = ", ".join(f"{value} in {count}" for value, count in counts.most_common())
     settings, alone = display.count(len(found), "setting"), sum(not one.intervals for one in found)
     if alone == len(found):
         words = "One replication gives no interval: the lowest alone counts as best, which may be chance."
-        return f"Lowest {metric} in {settings}: {said}. {words}"
+        return f"Lowest {metric} in {settings}: {said}. {words}{left_out}"
     more = f" In {alone} of them values have one replication, which gives no interval: there the lowest counts alone."
-    return f"Lowest {metric}, or not told from it, in {settings}: {said}.{more if alone else ''}"
+    return f"Lowest {metric}, or not told from it, in {settings}: {said}.{more if alone else ''}{left_out}"
 
 
 def best_summary(result: SweepResult, key: str, metrics: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
@@ -162,6 +172,7 @@ def best_summary(result: SweepResult, key: str, metrics: Sequence[str]) -> dict[
                 "settings": dict(one.settings),
                 "means": [{"value": value, "mean": mean} for value, mean in zip(values, one.means, strict=True)],
                 "best": [values[place] for place in one.best],
+                "unfinished": [values[place] for place in one.unfinished],
                 "next": _next(one, values),
             }
             for one in choices(result, key, metric)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from analysis.comparison import mean_over
-from analysis.runs.metrics import quantity
+from analysis.runs.metrics import leaves_moves_open, quantity
 from models import display
 from models.errors import InputError
 from models.scenario.reading import DesignPoint
@@ -114,7 +114,21 @@ def sentences(result: SweepResult) -> list[str]:
     """Return what no column says: why designs have no row."""
     there, planned = len(result.rows), result.plan.runs
     said = [f"Not finished: {there:,} of {planned:,} runs are there."] if there < planned else []
-    return said + [f"{design}: {why}" for design, why in reasons(result).items()]
+    said += [f"{design}: {why}" for design, why in reasons(result).items()]
+    return said + [
+        _unfinished(result, number) for number in range(len(result.plan.points)) if _open_runs(result, number)
+    ]
+
+
+def _open_runs(result: SweepResult, number: int) -> int:
+    return sum(map(leaves_moves_open, result.replications(number).values()))
+
+
+def _unfinished(result: SweepResult, number: int) -> str:
+    """Say in how many runs of a design a move did not end."""
+    name, count = ", ".join(result.plan.short_settings(number).values()), len(result.replications(number))
+    runs = f" in {_open_runs(result, number)} of {count} runs" if count > 1 else ""
+    return f"{name}: a move did not end{runs}; latencies are those of a part of it."
 
 
 def document(result: SweepResult, metrics: Sequence[str]) -> dict[str, Any]:
@@ -128,12 +142,20 @@ def document(result: SweepResult, metrics: Sequence[str]) -> dict[str, Any]:
             {
                 "settings": dict(point.settings),
                 "runs": len(own),
+                "unfinished": _open_runs(result, number),
                 "guarantee": held.get(number),
                 "reason": why.get(name),
                 "metrics": {metric: {"mean": one.mean, "ci95": one.ci95} for metric, one in means.items()},
             }
         )
     for name, reason in _left_out(result).items():
-        left = {"settings": {"design": name}, "runs": 0, "guarantee": None, "reason": reason, "metrics": {}}
+        left = {
+            "settings": {"design": name},
+            "runs": 0,
+            "unfinished": 0,
+            "guarantee": None,
+            "reason": reason,
+            "metrics": {},
+        }
         designs.append(left)
     return {"scenario": result.plan.scenario.name, "designs": designs}

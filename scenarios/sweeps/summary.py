@@ -13,7 +13,7 @@ from typing import Any
 
 from analysis.comparison import Difference, common_metrics, compare, mean_over
 from analysis.report import text
-from analysis.report.designs import counted
+from analysis.report.designs import counted, left_open
 from analysis.report.parts import Design
 from analysis.runs.metrics import FREE_SECTIONS, Metrics, possible_metrics
 from models.errors import InputError
@@ -175,17 +175,20 @@ def sweep_answer(given: Sequence[DesignRuns]) -> tuple[str, ...]:
     if None in pauses:  # not all move single key groups
         measures = {name: words for name, words in measures.items() if name != "pause_s"} | _OF_ANY_MOVE
     found = (_answer(given, made, measure, words) for measure, words in measures.items())
-    return tuple(one for one in found if one)
+    return tuple(one for one in (*found, left_open(dict(enumerate(made)))) if one)
 
 
 def _answer(given: Sequence[DesignRuns], made: Sequence[Design], measure: str, words: str) -> str:
     """Return the sentences about one time; empty where fewer than two designs have it."""
-    means = {k: mean for k, one in enumerate(made) if (mean := one.of(measure).mean) is not None}
+    over = {k: one for k, one in enumerate(made) if not one.unfinished_moves}
+    means = {k: mean for k, one in over.items() if (mean := one.of(measure).mean) is not None}
     if len(means) < 2:
         return ""
     # Ties go to the lower number, so that the sentence is the same every time.
     lowest = min(means, key=lambda k: (means[k], k))
     said = f"{_named(made, lowest)} has the lowest {words}: {text.seconds(means[lowest])}"
+    if 0 not in over:
+        return f"{said}. Nothing is compared: moves of design 0, the baseline, did not end."
     if 0 not in means:
         return f"{said}. Nothing is compared: design 0, the baseline, has none."
     changes = {k: found for k in means if k and (found := difference(given[0], given[k], measure)) is not None}

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from math import inf
 
 from models.records.decisions import Action
-from models.scenario.job import FixedState
 from sim.clock import HOST_RECEIVER, MESSAGE, channel
 from sim.control.restores import Restore, Restores
 from sim.control.run_state import StateOn
@@ -126,7 +125,7 @@ class Standbys:
             self._restores.count(copy.host)
         missing = self.size(partition) * (1.0 if copy is None else copy.missing)
         state = self.state.plan.operators[self.cluster.partition_operator[partition]].description.state
-        entry = state.change_bytes if isinstance(state, FixedState) else getattr(state, "entry_bytes", None)
+        entry = None if state is None else state.tuple_bytes
         return missing / entry if entry else inf if missing else 0.0
 
     def warm_up(self, wanted: Sequence[tuple[int, int]], complete: Sequence[tuple[int, int]]) -> None:

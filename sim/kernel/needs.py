@@ -260,6 +260,7 @@ OF_OPERATOR: tuple[Row[OperatorPlan], ...] = (
     Row(lambda _, one: _when(one.description.postpone is not None, f"{one.name} postpones its outputs")),
     Row(lambda _, one: _when(one.description.scan_s is not None, f"{one.name} scans its key groups"), (ActionPlane,)),
     Row(lambda _, one: _when(one.counts is not None, f"{one.name} has a selectivity for each input")),
+    Row(lambda _, one: _when(one.entries is not None, f"the state of {one.name} has sizes for each input")),
     Row(lambda _, one: _when(one.thread is not None, f"{one.name} is chained")),
     Row(lambda _, one: _when(one.description.buffer is not None, f"the queues of {one.name} are bounded")),
     Row(_has_no_service),

@@ -230,15 +230,32 @@ class ReconfigurationContext(Context):
         if did.groups == sum(len(carry.partitions) for carry in carries):
             run.memory.forgotten(sorted({task for carry in carries for task in (carry.source, carry.target)}))
 
-    def line_up(self, kind: str, note: object) -> None:
-        """Send itself a message through its queue: it comes when all that waits there now has been served."""
-        message = Message(self._run.number, kind, self.me, self.me, (note, self._state.clock.now_ns()))
-        self._runtime.send(message, turn=True)
+    def line_up(self, kind: str, note: object, behind: Message | None = None) -> None:
+        """Send itself a message through its queue: it comes when all that waits there now has been served.
+
+        `behind`: the message that lined up before this one.
+        """
+        waited_ns = None if behind is None else self._waited_ns(behind)
+        lined_up = (note, (self._state.clock.now_ns(), waited_ns))
+        self._runtime.send(Message(self._run.number, kind, self.me, self.me, lined_up), turn=True)
 
     def has_waited(self, message: Message) -> bool:
-        """Return whether something was in front of a message that has lined up."""
+        """Return whether something was in front of a message that has lined up, beside rounds and what comes in them.
+
+        A task that scans all the time always has something in front: a scan, and what came meanwhile. While it has
+        more than that, each message waits for a shorter time than the one before it.
+        """
+        waited_ns = self._waited_ns(message)
+        if self._operator.scan_s is None:
+            return waited_ns > 0
         assert isinstance(message.note, tuple)
-        return bool(message.note[1] < self._state.clock.now_ns())
+        _, (_, before_ns) = message.note
+        return before_ns is None or waited_ns < before_ns
+
+    def _waited_ns(self, message: Message) -> int:
+        assert isinstance(message.note, tuple)
+        _, (sent_ns, _) = message.note
+        return int(self._state.clock.now_ns() - sent_ns)
 
     @property
     def _operator(self) -> Any:

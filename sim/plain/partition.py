@@ -11,7 +11,7 @@ The other classes are items, which travel over channels, wait in queues, or are 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -422,8 +422,8 @@ class Partition:
         self.trimmed = 0  # upstream was told to forget the first so many applied tuples
         self.adopted: tuple[Partition, int] | None = None  # whose first so many applied tuples it began with
         self.position: dict[int, int] = {}
-        self.key_since: dict[int, int] = {}  # key -> length of `applied` when it was first seen
-        self.touched: set[int] = set()  # keys changed since the last snapshot; with barriers: the last complete one
+        self.key_since: dict[int, int] = {}  # entry of a key -> length of `applied` when it was first seen
+        self.touched: set[int] = set()  # entries changed since the last snapshot; with barriers: the last complete one
         self.applied_at_snapshot = 0
         self.new_kept_bytes = 0  # outputs kept since the last snapshot
         self.kept: dict[Partition, deque[Row]] = {}  # outputs by receiver, until they are in a stored checkpoint
@@ -465,18 +465,19 @@ class Partition:
         self.incarnation += 1
         self.counts_replays, self.pending, self.processed_ns = True, 0, NEVER
 
-    def apply(self, row: Row) -> None:
-        """Apply a tuple to the state."""
+    def apply(self, row: Row, upstream: int) -> None:
+        """Apply a tuple of an operator upstream to the state."""
         # The first position counts: a checkpoint that has the tuple once has it, also if a duplicate was applied later.
         if row.id not in self.position:
             self.position[row.id] = len(self.applied)
         self.applied.append(row.id)
         self.applied_created_ns.append(row.created_ns)
-        if row.key not in self.key_since:
-            self.key_since[row.key] = len(self.applied) - 1
-        self.touched.add(row.key)
+        entry = self.operator.entry_of(row.key, upstream)
+        if entry not in self.key_since:
+            self.key_since[entry] = len(self.applied) - 1
+        self.touched.add(entry)
         for one in self.unfinished.values():
-            one.touched.add(row.key)
+            one.touched.add(entry)
 
     def measure(self, visit: Visit, now_ns: int) -> None:
         """Note how long a tuple took from its arrival to its answer; replayed tuples were answered before."""
@@ -533,7 +534,7 @@ class Partition:
     def state_bytes(self) -> int:
         """Return the size of the whole state, with outputs of a later time."""
         later = len(self.post_dated) * self.operator.output_bytes
-        return self._size(len(self.key_since), len(self.applied), 0) + later
+        return self._size(self.key_since, len(self.applied), 0) + later
 
     def changed_bytes(self) -> int:
         """Return the size of the changes since the last snapshot."""
@@ -541,16 +542,18 @@ class Partition:
         if isinstance(state, FixedState):
             whole = self.state_bytes()
             return whole if state.change_bytes is None else min(whole, round(tuples * state.change_bytes))
-        return self._size(len(self.touched), tuples, self.applied_at_snapshot)
+        return self._size(self.touched, tuples, self.applied_at_snapshot)
 
-    def _size(self, keys: int, tuples: int, first: int) -> int:
-        """Return the size of so many keys, or of so many tuples beginning with applied tuple `first`."""
+    def _size(self, entries: Collection[int], tuples: int, first: int) -> int:
+        """Return the size of these entries of keys, or of so many tuples beginning with applied tuple `first`."""
         state = self.operator.description.state
         if isinstance(state, WindowState):
             after = max(self.applied_created_ns, default=0) - to_ns(state.length_s)
             return round(sum(created > after for created in self.applied_created_ns[first:]) * state.entry_bytes)
         if isinstance(state, PerKeyState):
-            return round(keys * state.entry_bytes)
+            if self.operator.entries is not None:
+                return sum(self.operator.bytes_of_entry(entry) for entry in entries)
+            return round(len(entries) * state.tuple_bytes)
         if isinstance(state, PerTupleState):
             return round(tuples * state.entry_bytes)
         return round(state.group_bytes) if isinstance(state, FixedState) else 0

@@ -475,7 +475,7 @@ class Task:
         partition.measure(visit, now)
         # State and outputs change together, at the end of the service and within one event: a snapshot has both or
         # neither, so that exactly-once holds.
-        partition.apply(row)
+        partition.apply(row, visit.origin.operator.index)
         if self.operator.is_sink:
             self.plane.recorder.delivery(self.operator.index, row.created_ns, now)
         if self.operator.joins is not None:

@@ -41,3 +41,15 @@ def test_a_page_says_what_was_asked_and_not_where_it_was_written(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["holdfast", *argv])
     assert again() == said
+
+
+@pytest.mark.parametrize("catch_up", ["9.09 s", "90.9 ms"])
+def test_a_host_with_a_mark_keeps_its_name_in_one_line(catch_up: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A head gets two lines for it, and the table does without the blank at its right edge."""
+    heads = ("host", "run", "detect", "allocate", "restart", "restore", "catch up", "total")
+    times = ("0", "88.5 ms", "21.2 s", "1.23 s", "2.56 s", catch_up, "44.8 s")
+    show(table("Recoveries", heads, [("taskmanager-3 (while down)", *times), ("taskmanager-0", *times)]))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines if "taskmanager" in line] == ["taskmanager-3", "taskmanager-0"]
+    assert max(map(len, lines)) <= 80
+    assert sum("44.8 s" in line for line in lines) == 2

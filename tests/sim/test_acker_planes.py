@@ -125,9 +125,9 @@ class Xor:
             self._combine(output.row, output.receiver)
             offer(outbox, output)
 
-        def applied(partition: Partition, row: Row) -> None:
+        def applied(partition: Partition, row: Row, upstream: int) -> None:
             self._last = (row, partition)
-            apply(partition, row)
+            apply(partition, row, upstream)
 
         def acknowledged(acker: Acker, tree: Tree, task: TaskView) -> None:
             assert self._last is not None
@@ -188,9 +188,9 @@ class TravellingXor:
             self._combine(made, output.row, output.receiver)
             offer(outbox, output)
 
-        def applied(partition: Partition, row: Row) -> None:
+        def applied(partition: Partition, row: Row, upstream: int) -> None:
             self._combine(made, row, partition)
-            apply(partition, row)
+            apply(partition, row, upstream)
 
         def began(acker: Acker, tree: Tree) -> None:
             self.values[tree] = made.pop(tree, 0)

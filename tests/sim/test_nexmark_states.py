@@ -13,6 +13,7 @@ import pytest
 
 from models.scenario.reading import scenario_with
 from models.scenario.scenario import Scenario
+from models.steady_state.load import expected_load
 from scenarios.files.scenario import read_scenario, resolve
 from sim.engine import simulate
 
@@ -26,10 +27,10 @@ OF_THE_HARNESS: dict[str, Any] = {
 }
 
 
-def query(name: str, **changes: Any) -> Scenario:
+def query(name: str, events: int = EVENTS, **changes: Any) -> Scenario:
     loaded = read_scenario(resolve(name)).scenario
     shares = {"auctions": 0.06, "bids": 0.92, "persons": 0.02}
-    rates = {f"workload.{source}.rate": f"{EVENTS * shares[source]} /s" for source in loaded.workload}
+    rates = {f"workload.{source}.rate": f"{events * shares[source]} /s" for source in loaded.workload}
     common = {"events": {}, "duration": f"{SECONDS} s", "recording.memory": True}
     return scenario_with(loaded, {**common, **rates, **changes})
 
@@ -65,6 +66,40 @@ def test_each_seller_of_a_closed_auction_has_ten_prices() -> None:
     closed = 0.06 * EVENTS * half_s
     assert 0.1 * closed < half / 80 < 0.3 * closed
     assert whole > 1.5 * half
+
+
+def test_persons_and_the_last_auction_of_each_seller_take_2_bytes_per_event() -> None:
+    """Half of the persons take 154 bytes each; 0.149 sellers for each person have an auction of category 10, of 112."""
+    events, many = 10_000, {"duration": "100 s", "fault_tolerance.interval": "100 s"}
+    at_s, size = states(query("nexmark-q3", events, **many))["match"]
+    assert at_s > 90
+    assert size / (events * at_s) == pytest.approx(1.87, rel=0.02)
+
+
+def test_new_persons_of_query_8_take_16_bytes_each_and_auctions_none() -> None:
+    """In the 12 h of the experiment nobody is forgotten before the end: 0.32 bytes per event."""
+    kept = {"model": "per-key", "bytes": {"persons": "16 bytes", "auctions": "0 bytes"}}
+    long = {"operators.match.window.length": "547 s", "fault_tolerance.interval": "12 s"}
+    at_s, size = states(query("nexmark-q8", **long, **{"operators.match.state": kept}))["match"]
+    assert size / (EVENTS * at_s) == pytest.approx(0.02 * 16, rel=0.02)
+
+
+@pytest.mark.parametrize(("name", "operator", "seconds"), [("nexmark-q3", "match", 40), ("nexmark-q6", "average", 12)])
+def test_the_expected_state_is_what_a_run_has(name: str, operator: str, seconds: int) -> None:
+    made = query(name, duration=f"{seconds} s", **{"fault_tolerance.interval": "10 s"} if name == "nexmark-q3" else {})
+    at_s, size = states(made)[operator]
+    expected = expected_load(made).operators[operator].state_bytes
+    assert size == pytest.approx(expected * at_s / seconds, rel=0.05)  # a binomial number of a few hundred keys
+
+
+@pytest.mark.parametrize(("name", "operator", "share", "size"), [("5", "count", 0.92, 48), ("8", "match", 0.08, 16)])
+def test_windows_of_the_library_have_the_tuples_of_ten_seconds(
+    name: str, operator: str, share: float, size: int
+) -> None:
+    few = {f"operators.{operator}.key_groups": 8, "fault_tolerance.interval": "100 s", "duration": "25 s"}
+    at_s, found = states(query(f"nexmark-q{name}", **few))[operator]
+    assert at_s > 20
+    assert found == pytest.approx(EVENTS * share * 10 * size, rel=0.02)
 
 
 def test_bids_of_the_last_minute_take_48_bytes_each_and_no_more() -> None:

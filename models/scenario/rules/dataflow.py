@@ -12,7 +12,7 @@ import networkx as nx
 
 from models import display, units
 from models.errors import NO_VALUE, InputFault
-from models.scenario.job import Operator, Reading
+from models.scenario.job import Operator, PerKeyState, Reading
 from models.scenario.scenario import Scenario
 from models.scenario.workload import ProfileRate
 from models.topology import layout
@@ -74,6 +74,7 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
         yield from _of_window(name, operator)
         yield from _of_timer(name, operator)
         yield from _of_postponement(name, operator)
+        yield from _of_sizes_by_input(name, operator)
         yield from _of_scan(name, operator)
         yield from _of_tasks(name, operator)
         if operator.kind == "source" and operator.reading is not None:
@@ -196,9 +197,28 @@ def _of_selectivity(name: str, operator: Operator) -> Iterator[InputFault]:
             yield InputFault(where, value, "is not one of the inputs", nearest_if_shown(upstream, operator.inputs))
         elif limit is not None and value > limit:
             yield InputFault(where, value, "must be at most 1 for a filter")
+    yield from _of_missing_inputs(name, operator, made, "selectivity")
+
+
+def _of_missing_inputs(name: str, operator: Operator, made: Collection[str], *key: str) -> Iterator[InputFault]:
     for upstream in operator.inputs:
         if upstream not in made:
-            yield InputFault(_at(name, "selectivity", upstream), NO_VALUE, "is missing: each input needs one")
+            yield InputFault(_at(name, *key, upstream), NO_VALUE, "is missing: each input needs one")
+
+
+def _of_sizes_by_input(name: str, operator: Operator) -> Iterator[InputFault]:
+    """Yield sizes of a state by input that are no whole bytes, lack an input, or name another operator."""
+    if not isinstance(operator.state, PerKeyState) or not isinstance(operator.state.entry_bytes, Mapping):
+        return
+    made = operator.state.entry_bytes
+    for upstream, size in made.items():
+        where = _at(name, "state", "bytes", upstream)
+        if upstream not in operator.inputs:
+            hint = nearest_if_shown(upstream, operator.inputs)
+            yield InputFault(where, units.show(size, "B"), "is not one of the inputs", hint)
+        elif size != round(size):
+            yield InputFault(where, units.show(size, "B"), "must be whole bytes where each input has its own")
+    yield from _of_missing_inputs(name, operator, made, "state", "bytes")
 
 
 def _of_window(name: str, operator: Operator) -> Iterator[InputFault]:

@@ -142,7 +142,7 @@ def _snapshots(scenario: Scenario, name: str, flow: Flow, sent_bytes: float) -> 
     if isinstance(state, FixedState):
         own = state.group_bytes * operator.groups
     elif isinstance(state, PerKeyState):
-        own = state.entry_bytes * min(tuples, operator.groups * layout.keys_seen(scenario, name))
+        own = state.tuple_bytes * min(tuples, operator.groups * layout.keys_seen(scenario, name))
     elif state is not None:
         own = state.entry_bytes * tuples
     times = scenario.duration_s / scenario.fault_tolerance.interval_s + 1
@@ -283,7 +283,7 @@ def _of_state(scenario: Scenario, busy: _Busy) -> Iterator[InputFault]:
             yield from _too_long(where, units.show(copy, "B/s"), what, size * times / copy, hint)
         if size > MOST_BYTES and operator.state is not None:
             state = operator.state
-            each = state.group_bytes if isinstance(state, FixedState) else state.entry_bytes
+            each = state.group_bytes if isinstance(state, FixedState) else state.tuple_bytes
             where = path_text(("operators", name, "state", "bytes"))
             yield _too_many(where, units.show(each, "B"), f"all checkpoints of {name} have", size)
 

@@ -160,12 +160,6 @@ def _of_scans(scenario: Scenario) -> list[tuple[str, object, str]]:
             )
             where, shown = path_text(("operators", name, "scan")), units.show(operator.scan_s, "s")
             found += [(where, shown, f"{hint} it is") for hint in hints]
-            # A task that scans all the time has no queue that is empty: the next step would wait for ever.
-            found += [
-                (path_text(("events", event, "gap")), "drain", f"beside operators.{name}.scan a time is")
-                for event, one in scenario.events.items()
-                if isinstance(one, Reconfigure) and one.operator == name and one.gap_s == "drain"
-            ]
     return found
 
 

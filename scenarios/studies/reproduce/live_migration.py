@@ -131,7 +131,7 @@ def _experiments() -> Iterator[BinMove]:
     yield from (counted("optimised", LOADED_KEYS, rate_per_s=rate) for rate in _RATES)
     yield _overload()
     for name in QUERIES:
-        yield from (query(name, strategy) for strategy in ("all-at-once", "optimised"))
+        yield from (query(name, strategy) for strategy in ("all-at-once", *STEPPED))
 
 
 def results(runner: TaskRunner, *, quick: bool) -> Made:

@@ -204,7 +204,8 @@ def send_mail(state: State, visit: int) -> None:
     """A message leaves its task, or control; its `key` is its size until then, and when it left its host from then."""
     e = state.visits[visit]
     origin, task, size = e.origin, e.task, e.key
-    count_message(state, SENT, 1, size)
+    if origin != task or e.created == 0:  # a task that occupies itself (for so long) tells nobody anything
+        count_message(state, SENT, 1, size)
     arrival, e.key, e.next = state.clock.now, state.clock.now, NONE
     if origin == NONE:
         origin, arrival = _LAST, state.clock.now + state.options.latency

@@ -186,7 +186,7 @@ PARTITION = in_lines(
         ("index", "i4"),
         ("first_key", "i4"),  # where its keys begin in the table of keys
         ("applied", "i8"),
-        ("keys", "i8"),
+        ("keys", "i8"),  # or bytes of them, where each input has entries of its own; as `touched`
         ("touched", "i8"),  # keys changed since the last snapshot; with barriers since the last complete one
         ("epoch", "i8"),  # counts snapshots: a key of an older one is not touched
         ("base", "i8"),  # of the applied tuples so many are forgotten: the log begins with the next
@@ -323,6 +323,7 @@ OPERATOR = np.dtype(
         ("postpones", "u1"),  # its outputs are post-dated
         ("poll", "i8"),  # most tuples that a task takes at a time, 0: it does not poll
         ("counts", "i8"),  # where `input_draws` has the selectivity of each input, by operator upstream, or NONE
+        ("entries", "i8"),  # where `entry_bytes` has the state of a key of each input, by operator upstream, or NONE
     ],
     align=True,
 )

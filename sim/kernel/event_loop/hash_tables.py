@@ -189,25 +189,43 @@ def touch_key(state: State, partition: int, key: int, pos: int) -> None:
             e.key = key
             e.since = pos
             e.epoch = u.epoch
-            u.keys += 1
-            _count_touched(state, partition, 0)
+            u.keys += _weight(state, partition, key)
+            _count_touched(state, partition, 0, key)
             state.tables.keys += 1
             return
     if e.since < 0:  # a restore has cut it, and left its place
         e.since = pos
-        u.keys += 1
+        u.keys += _weight(state, partition, key)
     if e.epoch != u.epoch:
-        _count_touched(state, partition, e.epoch)
+        _count_touched(state, partition, e.epoch, key)
         e.epoch = u.epoch
 
 
 @inlined
-def _count_touched(state: State, partition: int, epoch: int) -> None:
+def _count_touched(state: State, partition: int, epoch: int, key: int) -> None:
     """Count a key that was touched in an earlier epoch before, or never (0)."""
     if state.extended and state.options.barriers:
-        count_changed(state, partition, epoch)
+        count_changed(state, partition, epoch, _weight(state, partition, key))
     else:
-        state.partitions[partition].touched += 1
+        state.partitions[partition].touched += _weight(state, partition, key)
+
+
+@inlined
+def _weight(state: State, partition: int, key: int) -> int:
+    """Return what a key counts for: 1, or the bytes of its entry where each input has entries of its own."""
+    if state.extended:
+        op = state.operators[state.partitions[partition].operator]
+        if op.entries != NONE:
+            return state.entry_bytes[op.entries + key % state.operators.shape[0]]
+    return 1
+
+
+@inlined
+def entry_of(state: State, op: Any, key: int, upstream: int) -> int:
+    """Return the number of a key's entry: the key, unless each input has entries of its own."""
+    if state.extended and op.entries != NONE:
+        return key * state.operators.shape[0] + upstream
+    return key
 
 
 @noinline
@@ -239,8 +257,17 @@ def cut_keys(state: State, partition: int, count: int) -> None:
             if e.since >= count:
                 e.since = NONE
             elif e.since >= 0:
-                left += 1
+                left += _weight(state, partition, e.key)
     state.partitions[partition].keys = left
+
+
+@kernel
+def number_of_keys(state: State, partition: int) -> int:
+    """Return how many keys the partition has."""
+    found = 0
+    for k in range(state.keys.shape[0]):
+        found += state.keys[k].partition == partition and state.keys[k].since >= 0
+    return found
 
 
 @kernel

@@ -22,7 +22,15 @@ from sim.kernel.event_loop.buffers import (
 from sim.kernel.event_loop.checkpoints import state_bytes
 from sim.kernel.event_loop.codes import MOVED, NONE
 from sim.kernel.event_loop.free_lists import free_visit
-from sim.kernel.event_loop.hash_tables import FIRST_KEYS, SPREAD, cut_keys, find_pair, set_position, touch_key
+from sim.kernel.event_loop.hash_tables import (
+    FIRST_KEYS,
+    SPREAD,
+    cut_keys,
+    find_pair,
+    number_of_keys,
+    set_position,
+    touch_key,
+)
 from sim.kernel.event_loop.heard import come, leave, part
 from sim.kernel.event_loop.restoring import copy_time, notes_of, save_time, store_time
 from sim.kernel.event_loop.rules import ANY, new_rule, rules_without
@@ -180,9 +188,8 @@ def noted(state: State, partition: int) -> int:
 def adoption(state: State, partition: int) -> int:
     """Return how many entries it makes to take over the stored checkpoint of the partition."""
     source = stored_at(state, partition)
-    total = (
-        max(0, state.partitions[partition].stored_count - state.partitions[source].base) + state.partitions[source].keys
-    )
+    total = max(0, state.partitions[partition].stored_count - state.partitions[source].base)
+    total += number_of_keys(state, source)
     pair = state.partitions[source].out_pair
     while pair != NONE:
         p = state.pairs[pair]
@@ -280,7 +287,7 @@ def _copy(state: State, source: int, handed: bool, count: int, partition: int) -
 
     With `handed` its pending outputs in place of the stored ones; the same of event time.
     """
-    keys = np.empty((state.partitions[source].keys, 2), np.int64)
+    keys = np.empty((number_of_keys(state, source), 2), np.int64)
     found = 0
     for k in range(state.keys.shape[0]):
         e = state.keys[k]

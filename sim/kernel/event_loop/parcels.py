@@ -81,7 +81,7 @@ class SavedState:
         u = state.partitions[partition]
         log = np.zeros(int(u["applied"] - u["base"]), LOGGED)
         buffers.copy_log(state, partition, log)
-        keys = np.zeros(int(u["keys"]), KNOWN)
+        keys = np.zeros(int(hash_tables.number_of_keys(state, partition)), KNOWN)
         hash_tables.copy_keys(state, partition, keys)
         kept = np.zeros(int(u["kept_rows"]), KEPT)
         buffers.copy_live(state, partition, kept)

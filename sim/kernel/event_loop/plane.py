@@ -111,6 +111,7 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Reading, Answers):
             postponements=draws.postponements,
             polls=draws.polls,
             input_draws=draws.by_input,
+            entry_bytes=setup.entry_bytes(plan),
             edges=edges,
             key_tables=key_tables,
             cumulative=draws.cumulative,

@@ -342,7 +342,11 @@ def needs_more(plan: RunPlan) -> bool:
         sharing
         or more
         or any(
-            operator.has_event_time or operator.postpone_ns or operator.poll or operator.counts is not None
+            operator.has_event_time
+            or operator.postpone_ns
+            or operator.poll
+            or operator.counts is not None
+            or operator.entries is not None
             for operator in plan.operators
         )
     )
@@ -365,7 +369,8 @@ def operator_records(plan: RunPlan) -> np.ndarray:
         state = description.state
         record["state_model"] = NO_STATE
         if isinstance(state, PerKeyState):
-            record["state_model"], record["state_entry"] = PER_KEY, state.entry_bytes
+            record["state_model"] = PER_KEY
+            record["state_entry"] = 1.0 if operator.entries is not None else state.tuple_bytes
         elif isinstance(state, PerTupleState):
             record["state_model"], record["state_entry"] = PER_TUPLE, state.entry_bytes
         elif isinstance(state, FixedState):
@@ -374,9 +379,18 @@ def operator_records(plan: RunPlan) -> np.ndarray:
         elif isinstance(state, WindowState):
             record["state_model"], record["state_entry"] = RECENT, state.entry_bytes
     operator_fields(made, plan)
-    by_input = [operator.index for operator in plan.operators if operator.counts is not None]
-    made["counts"][by_input] = np.arange(len(by_input)) * len(plan.operators)
+    made["entries"] = NONE
+    for field, by_input in (
+        ("counts", [operator.index for operator in plan.operators if operator.counts is not None]),
+        ("entries", [operator.index for operator in plan.operators if operator.entries is not None]),
+    ):
+        made[field][by_input] = np.arange(len(by_input)) * len(plan.operators)
     return made
+
+
+def entry_bytes(plan: RunPlan) -> np.ndarray:
+    """Return the state of a key by operator, of those that have one for each input, and by operator upstream."""
+    return np.array([size for operator in plan.operators for size in operator.entries or ()], np.int64)
 
 
 def edge_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:

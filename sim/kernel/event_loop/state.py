@@ -108,7 +108,7 @@ ROOMS = (
     Room(
         "hash_tables",
         {"tables": TABLES},
-        {"pairs": PAIR, "pair_index": _i4, "positions": POSITION, "keys": KEY},
+        {"pairs": PAIR, "pair_index": _i4, "positions": POSITION, "keys": KEY, "entry_bytes": _i8},
     ),
     Room("tasks", {"drops": DROPS}, {"tasks": TASK, "cores": CORES, "dropped_rows": DROPPED}),
     Room(

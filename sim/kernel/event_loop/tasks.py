@@ -36,7 +36,7 @@ from sim.kernel.event_loop.emitting import number_of_outputs, postpone
 from sim.kernel.event_loop.events import next_serial, push_own
 from sim.kernel.event_loop.free_lists import free_visit
 from sim.kernel.event_loop.frontiers import note_applied
-from sim.kernel.event_loop.hash_tables import position, prefetch_key, touch_key
+from sim.kernel.event_loop.hash_tables import entry_of, position, prefetch_key, touch_key
 from sim.kernel.event_loop.notices import notify
 from sim.kernel.event_loop.outbox import leave_place
 from sim.kernel.event_loop.restoring import note_past
@@ -132,7 +132,7 @@ def apply_effect(state: State, visit: int, task: int) -> None:
     if state.extended and u.measured:
         measure(state, visit)
     if op.state_model == PER_KEY:
-        touch_key(state, partition, e.key, u.applied)
+        touch_key(state, partition, entry_of(state, op, e.key, state.tasks[e.origin].operator), u.applied)
     elif state.extended and op.state_model == RECENT:
         remember(state, partition, e.created)
     apply(state, partition, e.id, e.created, e.node)

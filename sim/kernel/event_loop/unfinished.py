@@ -57,16 +57,16 @@ def has_begun(state: State, partition: int) -> bool:
 
 
 @kernel
-def count_changed(state: State, partition: int, epoch: int) -> None:
+def count_changed(state: State, partition: int, epoch: int, weight: int) -> None:
     """Count a key that was changed in that epoch before, for the next increment after each of the snapshots."""
     u = state.partitions[partition]
     if epoch <= u.based:
-        u.touched += 1
+        u.touched += weight
     first = place_of(state, partition, 0)
     for place in range(first, first + state.options.slots):
         s = state.unfinished[place]
         if s.begun and epoch <= s.epoch:
-            s.touched += 1
+            s.touched += weight
 
 
 @kernel

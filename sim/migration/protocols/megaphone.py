@@ -144,7 +144,7 @@ class Megaphone(ReconfigurationProtocol):
     def on_turn(self, ctx: ReconfigurationContext, message: Message) -> None:
         step, _ = _pair(message)
         if ctx.has_waited(message):
-            ctx.line_up("turn", step)  # something may have come behind it
+            ctx.line_up("turn", step, message)  # something may have come behind it
         else:
             ctx.tell("drained", step)
 

@@ -149,8 +149,8 @@ class TwoPhase:
         follow, drop = self, control.plane.drop  # type: ignore[attr-defined]
         apply, note, end, failed = Partition.apply, PreCommits.note, BarrierCheckpoints._end, BarrierCheckpoints.failed
 
-        def applied(self: Partition, row: Any) -> None:
-            apply(self, row)
+        def applied(self: Partition, row: Any, upstream: int) -> None:
+            apply(self, row, upstream)
             if self.operator.is_sink:
                 follow.order.append(row.id)
                 follow.open[self.number].add(row.id)

@@ -155,5 +155,15 @@ def test_only_a_reconfiguration_of_a_power_of_two_of_bins_is_written(tmp_path: P
         migration_file(scenario, "other", inputs)
 
 
+def test_an_event_whose_time_is_drawn_has_no_file_of_one_time(tmp_path: Path) -> None:
+    drawn = {"distribution": "uniform", "low": "1 s", "high": "3 s"}
+    event: dict[str, object] = {"kind": "reconfigure", "at": drawn, "operator": "op", "strategy": "fluid"}
+    scenario, inputs = made({"events/move": event}, tmp_path)
+    with pytest.raises(InputError, match=r"events\.move\.at = uniform: must be a time for a migration file \(--set"):
+        migration_file(scenario, "move", inputs)
+    scenario, inputs = made({"events/move": event | {"at": "2 s"}}, tmp_path)
+    assert f"D {2 * S} " in migration_file(scenario, "move", inputs)
+
+
 def made(changes: dict[str, object], folder: Path) -> tuple[Scenario, Any]:
     return checked(scenario_from(changed(RAW, changes)), folder)

@@ -13,17 +13,26 @@ from models.errors import InputError
 from scenarios.sweeps.best import best_sentence, best_summary, best_table, check_best, choices
 from scenarios.sweeps.plan import short_values
 
-METRIC = "latency_s.mean"
+METRIC, DONE = "latency_s.mean", "moves.completion_s"
 KEY, RATE = "events.move.protocol", "workload.in.rate"
 
 
-def swept(values: Mapping[tuple[str, str], Sequence[float | None]], key: str = KEY) -> Any:
-    """The result of a sweep of two protocols at some rates; `values` of the metric by (rate, protocol)."""
+def swept(
+    values: Mapping[tuple[str, str], Sequence[float | None]],
+    key: str = KEY,
+    open_ended: Mapping[tuple[str, str], Sequence[int]] = {},
+) -> Any:
+    """The result of a sweep of two protocols at some rates; `values` of the metric by (rate, protocol).
+
+    Moves did not end in the replications `open_ended`.
+    """
     axes = {RATE: tuple(dict.fromkeys(rate for rate, _ in values)), key: ("dcr", "ccr", "dsm")}
     points = [SimpleNamespace(settings=dict(zip(axes, point, strict=True))) for point in product(*axes.values())]
-    runs = [
-        {k: {METRIC: value} for k, value in enumerate(values.get(tuple(one.settings.values()), ()))} for one in points
-    ]
+    runs = []
+    for one in points:
+        at = tuple(one.settings.values())
+        own = {k: {METRIC: value, "moves.bytes": 0.0} for k, value in enumerate(values.get(at, ()))}
+        runs.append({k: {**one} if k in open_ended.get(at, ()) else {**one, DONE: 1.0} for k, one in own.items()})
     plan = SimpleNamespace(points=points, scenario=SimpleNamespace(sweep=axes))
     return SimpleNamespace(plan=plan, replications=runs.__getitem__)
 
@@ -38,6 +47,24 @@ def test_the_lowest_mean_is_best_and_the_next_one_is_compared_with_it() -> None:
     assert one.means == pytest.approx((0.32, 0.21, 0.525))
     assert one.best == (1, 0)  # differences 0.10 and 0.12: 0.11 ± 12.7 * 0.01, which includes zero
     assert one.lead is not None and one.lead.difference.mean == pytest.approx(0.315)  # ± 12.7 * 0.015
+
+
+def test_a_value_whose_moves_do_not_end_is_not_best_whatever_its_mean() -> None:
+    values = {("1 /s", "dcr"): [0.3, 0.3], ("1 /s", "ccr"): [0.2, 0.2], ("1 /s", "dsm"): [0.5, 0.5]}
+    result = swept(values, open_ended={("1 /s", "ccr"): [1]})
+    (one,) = choices(result, KEY, METRIC)
+    assert (one.means, one.best, one.following, one.unfinished) == ((0.3, 0.2, 0.5), (0,), 2, (1,))
+    assert best_sentence(result, KEY, METRIC).endswith(
+        "in 1 setting: dcr in 1. Moves did not end with ccr in 1: not best there."
+    )
+    assert best_summary(result, KEY, [METRIC])[METRIC][0]["unfinished"] == ["ccr"]
+
+
+def test_where_no_move_ends_nothing_is_best() -> None:
+    result = swept({("1 /s", "dcr"): [0.3]}, open_ended={("1 /s", "dcr"): [0]})
+    assert choices(result, KEY, METRIC)[0].best == ()
+    said = f"No value of {KEY} has {METRIC}. Moves did not end with dcr in 1: not best there."
+    assert best_sentence(result, KEY, METRIC) == said
 
 
 def test_of_equal_means_the_first_comes_first_and_what_has_no_runs_is_left_out() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
 
@@ -80,6 +81,27 @@ def test_a_single_run_of_each_design_proves_nothing() -> None:
     assert sweep_answer([runs("a", [2.0]), runs("b", [1.0])]) == (
         "Design 1 (b) has the lowest p99 latency: 1\u00a0s. This may be chance: an interval takes two runs or more of "
         "each design.",
+    )
+
+
+def moved(label: str, values: Sequence[float], ends: float | None) -> DesignRuns:
+    made = runs(label, values)
+    return replace(made, metrics=tuple({**one, "moves.bytes": 0.0, "moves.completion_s": ends} for one in made.metrics))
+
+
+def test_a_design_whose_moves_do_not_end_has_not_the_lowest_latency() -> None:
+    given = [moved("slow", [0.02] * 3, 1.0), moved("stuck", [0.001] * 3, None), moved("fast", [0.01] * 3, 1.0)]
+    best, left = sweep_answer(given)
+    assert best.startswith("Design 2 (fast) has the lowest p99 latency: 10\u00a0ms, 50\u00a0% below design 0")
+    assert left == "Moves of design 1 did not end within the run: their times do not count as lowest."
+
+
+def test_nothing_is_compared_with_a_baseline_whose_moves_do_not_end() -> None:
+    given = [moved("stuck", [0.001] * 3, None), moved("slow", [0.02] * 3, 1.0), moved("fast", [0.01] * 3, 1.0)]
+    best, _ = sweep_answer(given)
+    assert best == (
+        "Design 2 (fast) has the lowest p99 latency: 10\u00a0ms. Nothing is compared: moves of design 0, the baseline, "
+        "did not end."
     )
 
 

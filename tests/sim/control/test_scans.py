@@ -15,6 +15,7 @@ from closed_forms import PLANES, Sized, agrees, window
 from queueing_formulas import SteadyState
 from small_jobs import queue
 from test_megaphone import job as reconfigured_job
+from test_megaphone_times import busy_job
 from test_planes import differences
 
 from models.errors import InputError
@@ -32,6 +33,7 @@ from sim.control.scans import Scans
 from sim.engine import simulate
 from sim.kernel.choice import kernel_for
 from sim.kernel.event_loop.plane import CompiledPlane
+from sim.migration.reconfiguration import ReconfigurationContext
 from sim.plain.plane import PlainPlane
 
 PLAIN_PLANE, *_ = PLANES
@@ -144,9 +146,66 @@ def test_what_is_not_simulated_beside_it_is_refused_by_name(changes: dict[str, o
     assert any(words in fault.hint for fault in not_simulated(made) if fault.path == "operators.q.scan")
 
 
-@pytest.mark.parametrize(("gap", "refused"), [("drain", True), ("5 ms", False)])
-def test_steps_that_wait_for_empty_queues_are_refused_beside_scans(gap: str, refused: bool) -> None:
-    move = {"kind": "reconfigure", "at": "1 s", "operator": "q", "strategy": "fluid", "gap": gap}
-    changes = {"events": {"move": move}, "operators/q/parallelism": 2}
-    found = not_simulated(scenario_from(changed(raw_of(one_queue(DETERMINISTIC, duration="4 s")), changes)))
-    assert [fault.path for fault in found] == ["events.move.gap"] * refused
+# -- steps that wait until queues are as short as a scan leaves them
+
+
+def draining(gap: str) -> dict[str, Any]:
+    """A job with 8 steps of 21 ms, in which tasks are busy for a quarter of the time and scan for 2 ms in a round."""
+    raw = busy_job(gap)
+    raw["workload"]["src"]["rate"] = "1000 /s"
+    raw["operators"]["op"]["scan"] = "62500 ns"
+    return raw
+
+
+def waits_of(gap: str) -> tuple[float, list[float]]:
+    """The longest time [ms] for which a tuple waited after all steps, and had waited as each but the first began."""
+    found = simulate(scenario_from(draining(gap)), plane=PlainPlane)
+    steps, visits = found.tables["reconfigurations"], found.tables["visits"]
+    own = visits["operator"] == found.operators.index("op")
+    came, began = visits["arrival_ns"][own], visits["start_ns"][own]
+    after = came > steps["installed_ns"][-1] + 500_000_000
+    had_waited = []
+    for at in steps["from_ns"][1:].tolist():
+        waits = (came <= at) & (began > at)
+        had_waited.append(float((at - came[waits]).max(initial=0) / 1e6))
+    return float((began - came)[after].max() / 1e6), had_waited
+
+
+def test_with_a_drain_nothing_waits_longer_before_a_step_than_without_steps() -> None:
+    calm, after = waits_of("drain")
+    assert len(after) > 4
+    assert max(after) <= calm
+    _, at_once = waits_of("0 s")
+    assert max(at_once) > 2 * calm
+
+
+def test_a_drain_that_looks_once_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ReconfigurationContext, "has_waited", lambda *_: False)
+    calm, after = waits_of("drain")
+    assert max(after) > calm
+
+
+def test_a_drain_that_waits_for_an_empty_queue_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task that scans has none: the second step never begins."""
+    monkeypatch.setattr(ReconfigurationContext, "has_waited", lambda *_: True)
+    steps = simulate(scenario_from(draining("drain")), plane=PlainPlane).tables["reconfigurations"]
+    assert int((steps["installed_ns"] > 0).sum()) == 1
+
+
+def test_both_planes_drain_alike() -> None:
+    made = scenario_from(draining("drain"))
+    assert not_simulated(made) == []
+    assert differences(simulate(made, plane=PlainPlane), simulate(made, plane=CompiledPlane)) == []
+
+
+def test_rounds_are_no_messages() -> None:
+    """A task that occupies itself tells nobody anything: only the messages of the move are counted."""
+    with_rounds, without = draining("20 ms"), draining("20 ms")
+    del without["operators"]["op"]["scan"]
+    assert sent(with_rounds) == sent(without) > 0
+
+
+def sent(raw: dict[str, Any]) -> int:
+    """The number of messages of protocols in a run."""
+    rows = simulate(scenario_from(raw)).tables["messages"]
+    return int(rows["count"][rows["kind"] == "protocol"].sum())

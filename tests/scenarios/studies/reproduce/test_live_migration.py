@@ -183,3 +183,9 @@ def test_the_page_draws_what_was_made_beside_the_closed_forms() -> None:
     assert by_keys.names == ("all-at-once", "fluid", "optimised")
     assert (np.diff(by_keys.values, axis=1) > 0).all()
     assert [row[0] for row in queries.rows] == ["q1", "q3", "q4", "q5", "q7", "q8"]
+    assert all(one.names == ("all-at-once", "fluid", "optimised") for one in queries_over_time)
+    assert [one.title.split(":")[0] for one in queries_over_time][::2] == [
+        "Queries 1 and 2",
+        "Queries 4 and 6",
+        "Query 7",
+    ]
