@@ -302,7 +302,7 @@ def test_tasks_that_pause_for_a_move_carry_them_too() -> None:
 
 def not_counted(patch: pytest.MonkeyPatch) -> None:
     """The bytes of a state are those of what was applied."""
-    patch.setattr(Partition, "state_bytes", lambda one: one._size(len(one.key_since), len(one.applied), 0))
+    patch.setattr(Partition, "state_bytes", lambda one: one._size(one.key_since, len(one.applied), 0))
 
 
 def older_than_a_frontier(patch: pytest.MonkeyPatch) -> None:
