@@ -77,7 +77,7 @@ def expected_ids(field: Field, events: float, seen: float, in_flight: int) -> fl
     def drawn(ids: np.ndarray) -> np.ndarray:
         """Return the expected number of times that each has been drawn when so many ids are there."""
         first = np.minimum(ids, active)
-        return others * (np.log1p(first / AHEAD) + (ids - first) / (active + AHEAD))
+        return np.asarray(others * (np.log1p(first / AHEAD) + (ids - first) / (active + AHEAD)))
 
     borders = sorted({0.0, min(active, created), max(created - active, 0.0), created + AHEAD})
     total = 0.0

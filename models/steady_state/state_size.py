@@ -60,11 +60,12 @@ def _keys_over(
                 continue
             count = workload.most_keys(until)
             most = max(most, scenario.operators[name].groups if count is None else count)
-        elif output is not None and isinstance(output.keys, SellerKeys):
-            auctions = layout.keys_seen(scenario, origin)
-            found += nexmark.expected_ids("auction.seller", auctions, min(own * share, auctions), 1)
-            continue
-        elif output is not None and output.keys is not None:
+        else:
+            assert output is not None and output.keys is not None
+            if isinstance(output.keys, SellerKeys):
+                auctions = layout.keys_seen(scenario, origin)
+                found += nexmark.expected_ids("auction.seller", auctions, min(own * share, auctions), 1)
+                continue
             most = max(most, output.keys.count)
         others += own * share
     return found + min(most, others)
