@@ -24,6 +24,7 @@ from sim.kernel.event_loop import (
 )
 from sim.kernel.event_loop.codes import ACT, CALM, NONE
 from sim.kernel.event_loop.notices import TOLD_PASSED, TOLD_STORED
+from sim.kernel.event_loop.rules import LINES_UP, SHORTENS
 from sim.kernel.event_loop.timed_actions import TIMED
 from sim.kernel.tools.pointer import State
 from sim.plane_values import CONTROL, Mail, Timed
@@ -91,7 +92,10 @@ class Actions(ABC):
         if first == NONE:
             return
         token, channels = int(self.state.visits["id"][first]), int(self.state.visits["node"][first])
-        if channels:
+        if actions.has_waited(self.state, first):
+            message = self.state.visits[first]
+            self._line_up(task, token, int(message["partition"]), self._clock.now_ns() - int(message["arrival"]))
+        elif channels:
             self._listener.aligned(token, task)
         else:
             self._listener.message(token, task)
@@ -174,6 +178,15 @@ class Actions(ABC):
             overtaken = int(self.state.tasks["unsent_n"][messages[0].sender]) if self.state.options["unaligned"] else 0
             self._room_for_copies(overtaken, 2 * len(messages))
             actions.send_messages(self.state, np.array(messages, np.int64))
+
+    def line_up(self, task: int, token: int, while_shorter: bool = False) -> None:
+        """Tell the listener when all that has come to the task was served."""
+        self._act()
+        self._line_up(task, token, SHORTENS if while_shorter else LINES_UP, NONE)
+
+    def _line_up(self, task: int, token: int, waits: int, before_ns: int) -> None:
+        self._room(2)
+        actions.line_up(self.state, task, token, waits, before_ns)
 
     def unalign(self, task: int) -> None:
         """Forget the oldest barriers that wait at the task."""

@@ -63,13 +63,14 @@ class Borrowing(CompiledPlane):
         self._scan.state.sources, self._scan.state.arrivals = self.state.sources, self.state.arrivals
         self._length_ns = length_ns
         self._lent, self._turns, self._counts = np.zeros(tasks, LENT), np.zeros(16, TURN), np.zeros(1, COUNTS)
-        self._lent["last"] = NONE
+        self._lent["last"], self._lent["near"] = NONE, self._near()
         self._scratch = np.zeros(0, np.int64)
         self._prepare()
         self._until_ns: int | None = 0  # of the loan, if there is one
         self._next_ns = 0  # when control may want to be told something, if there is none
+        self._else_ns = 0  # the same without the turns of messages
         self._placed = False  # which tasks have key groups has changed in this loan
-        self.loans = 0
+        self.loans, self.line_ups = 0, 0
         self._at_ns = 0  # all before is done
         self._begun = True
         self._take_back(0)
@@ -81,6 +82,7 @@ class Borrowing(CompiledPlane):
         self._lend_all = entry(lending.lend, loop, scan, 0, 0, *lists)
         self._take_all = entry(returning.take_back, loop, scan, 0, *lists, self._scratch)
         self._most_lent = entry(lending.most_lent, scan, 0, 0)
+        self._line_all_up = entry(loans.line_up, loop, scan, 0, *lists)
         self._over_links = entry(lending.over_links, scan)
         self._older_in = entry(loans.last_older, scan, loop.above, 0, 0)
 
@@ -104,7 +106,19 @@ class Borrowing(CompiledPlane):
                     self._at_ns = until
                 if limit[0] <= self._next_ns:
                     return False
-                self._lend(until)
+                if not self._goes_without(until):
+                    self._lend(until)
+
+    def _goes_without(self, at_ns: int) -> bool:
+        """Do without a loan if only messages that line up are due, and go behind others."""
+        if at_ns < self._else_ns:
+            lists = self._lent, self._turns, self._counts
+            following = int(self._line_all_up(self.state, self._scan.state, at_ns, *lists))
+            if following != NONE:
+                self._next_ns = min(following, self._else_ns)
+                self.line_ups += 1
+                return True
+        return False
 
     def _borrow(self) -> None:
         """Control acts now: the event loop has what it needs for that."""
@@ -161,6 +175,15 @@ class Borrowing(CompiledPlane):
         self._until_ns, self._placed = None, False
         self._next_ns = max(at_ns, self._next())
 
+    def _near(self) -> list[bool]:
+        """Return of each task whether what is sent to it may come at the same instant."""
+        cluster = self._cluster
+        senders = [senders_to(cluster, one.index) for one in self._plan.operators]
+        return [
+            not self._plan.latency_ns or any(cluster.task_host[one] == host for one in senders[operator])
+            for operator, host in zip(cluster.task_operator, cluster.task_host, strict=True)
+        ]
+
     def _make_room(self, used: int) -> None:
         """Make room in the scan for so many tuples anywhere."""
         scan = self._scan.state
@@ -173,7 +196,8 @@ class Borrowing(CompiledPlane):
 
     def _next(self) -> int:
         """Return when control may want to be told something, if it does nothing before."""
-        return min(int(loans.next_event(self.state)), self._turns_due(), self._frontiers_due())
+        self._else_ns = min(int(loans.next_event(self.state)), self._frontiers_due())
+        return min(self._else_ns, self._turns_due())
 
     def _turns_due(self) -> int:
         """Return when the first turn of a message in a queue comes."""
@@ -390,7 +414,7 @@ class Borrowing(CompiledPlane):
         return by_scan / max(1, by_scan + by_loop)
 
 
-_COVERED = {"passed", "send", "send_each", "discard"}  # verbs of which nothing needs to be said here
+_COVERED = {"passed", "send", "send_each", "line_up", "discard"}  # verbs of which nothing needs to be said here
 
 
 def _by_the_event_loop(name: str) -> Callable[..., Any]:
