@@ -74,7 +74,10 @@ class ProtocolRuntime:
 
     def send(self, message: Message, turn: bool, channels: int = 0) -> None:
         """Hand a message to the data plane; those that wait for each other get the same token."""
-        self.send_each([message], turn, channels)
+        if channels:
+            self.send_each([message], turn, channels)
+        else:
+            self.state.plane.send(*self._mail(message, turn, channels))
 
     def send_each(self, messages: Sequence[Message], turn: bool, channels: int = 0) -> None:
         """Hand messages to the data plane at once, in order."""

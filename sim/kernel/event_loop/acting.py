@@ -18,6 +18,7 @@ from sim.kernel.event_loop import (
     in_flight,
     instances,
     pools,
+    room,
     setup,
     timed_actions,
     windows,
@@ -91,17 +92,19 @@ class Actions(ABC):
         first = int(self.state.tasks["hand_head"][task])
         if first == NONE:
             return
-        token, channels = int(self.state.visits["id"][first]), int(self.state.visits["node"][first])
-        if actions.has_waited(self.state, first):
-            message = self.state.visits[first]
-            self._line_up(task, token, int(message["partition"]), self._clock.now_ns() - int(message["arrival"]))
-        elif channels:
+        message = self.state.visits[first]
+        token, waits = int(message["id"]), int(message["partition"])
+        if waits >= LINES_UP and actions.has_waited(self.state, first):  # something may have come behind it
+            self._line_up(task, token, waits, self._clock.now_ns() - int(message["arrival"]))
+        elif message["node"]:
             self._listener.aligned(token, task)
         else:
             self._listener.message(token, task)
         if self.state.tasks["alive"][task]:
-            self._room(int(actions.burst(self.state, task)))
-            actions.heard(self.state, task)
+            self._now()
+            if not room.heard_in_room(self.state, task):
+                self._room(int(actions.burst(self.state, task)))
+                actions.heard(self.state, task)
             self._look()
 
     # -- event time

@@ -49,6 +49,8 @@ COUNTS = np.dtype(
         ("first", "i8"),  # tuples in the first lane of a task
         ("waiting", "i8"),  # tuples and messages in both
         ("last", "i8"),  # place of the last one that was lent, or NONE
+        ("due", "i8"),  # when the first turn of a message comes
+        ("event", "i8"),  # when the first event is that the event loop has left
     ],
     align=True,
 )
@@ -83,6 +85,23 @@ def works(loop: State, task: int) -> bool:
 def is_idle(loop: State, task: int) -> bool:
     """Return whether the task has looked at all that waits there, so that what a rule holds is aside."""
     return loop.tasks[task].serving_head == NONE and loop.requests.dispatch != task and not works(loop, task)
+
+
+@kernel
+def note_places(loop: State, scan: State, until: int) -> bool:
+    """Tell the scan which tasks have key groups, and which will; return whether some change their tasks until then."""
+    placed, due = False, False
+    for k in range(loop.partitions.shape[0]):
+        u = loop.partitions[k]
+        goes = u.goal != NONE
+        placed = placed or goes or u.taken == 1
+        due = due or (goes and u.placed_from <= until)
+        scan.held_from[k] = u.placed_from if goes else (0 if u.taken == 1 else FAR_NS)
+        scan.goals[k] = u.goal if goes else u.task
+        scan.partition_task[k] = u.task
+        scan.partition_host[k] = scan.servers[u.task].host
+    scan.options.placed = placed
+    return due
 
 
 # -- when control may be told something
