@@ -105,7 +105,7 @@ class Clock(simpy.Environment):
         heappush(self._queue, begun)  # type: ignore[misc]
 
     def _sleeps(self, delay_ns: int, call: Callable[[], None]) -> None:
-        self.at(self._now + delay_ns, NORMAL, lambda _: call())  # type: ignore[arg-type]
+        self.at(self._now + delay_ns, NORMAL, lambda _: call())
 
     def sleep(self, until_ns: int) -> Any:
         """Return what a control process yields to go on at `until_ns`."""

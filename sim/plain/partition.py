@@ -228,7 +228,7 @@ class Visit:
 
 
 class LinedUp(NamedTuple):
-    """When a message that lines up was sent, how long the one before it has waited, and whether to wait shorter counts."""
+    """When a message that lines up was sent, how long the one before it has waited, and what counts."""
 
     sent_ns: int
     before_ns: int | None
