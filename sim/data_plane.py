@@ -390,6 +390,14 @@ class ActionPlane(Plane, Protocol):
     def send_each(self, messages: Sequence[Mail]) -> None:
         """Send these messages in order, as `send` does one: what goes over many channels is one call."""
 
+    def line_up(self, task: int, token: int, while_shorter: bool = False) -> None:
+        """Tell the listener when all that has come to the task was served: all before its first instant without queue.
+
+        A message of no bytes goes through the queue of the task. If its turn comes later than it was sent, something
+        may have come behind it: then it is sent again, and counts once more. The listener is told of the last one.
+        With `while_shorter` it is sent again as long as it waits for a shorter time than before, and once at least.
+        """
+
     def unalign(self, task: int) -> None:
         """Forget the oldest barriers that wait at the task; items that they held back arrive now."""
 

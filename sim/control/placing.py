@@ -39,14 +39,22 @@ def check_placement(
     groups = plans[operator].description.groups
     if tasks.size != groups:
         raise ValueError(f"{plans[operator].name} has {groups} key groups, not {tasks.size}")
-    for task in np.unique(tasks).tolist():
-        if not _is_live(cluster, task) or cluster.task_operator[task] != operator:
+    its, alive = cluster.task_operator, cluster.task_alive
+    for task in _each(tasks, len(alive)):
+        if not 0 <= task < len(alive) or not alive[task] or its[task] != operator:
             raise ValueError(f"task {task} is no live task of {plans[operator].name}")
-    upstream = senders_to(cluster, operator)
+    upstream = _upstream(cluster, operator)
     for task in senders:
-        if task not in upstream:
+        if not _is_live(cluster, task) or cluster.task_operator[task] not in upstream:
             raise ValueError(f"task {task} is no live task that sends to {plans[operator].name}")
     return operator, senders, tasks
+
+
+def _each(tasks: np.ndarray, count: int) -> list[int]:
+    """Return each task once; by counting, unless one is none of so many: sorting takes many times as long."""
+    if tasks.min() < 0 or tasks.max() >= count:
+        return [int(tasks.min()), int(tasks.max())]
+    return np.flatnonzero(np.bincount(tasks)).tolist()
 
 
 def _whole_numbers(given: Iterable[int]) -> np.ndarray:
@@ -83,10 +91,14 @@ def _is_live(cluster: Cluster, task: int) -> bool:
     return 0 <= task < len(cluster.task_alive) and cluster.task_alive[task]
 
 
+def _upstream(cluster: Cluster, operator: int) -> set[int]:
+    """Return the operators that send to an operator."""
+    return {one.index for one in cluster.plan.operators if any(edge.down.index == operator for edge in one.edges)}
+
+
 def senders_to(cluster: Cluster, operator: int) -> set[int]:
     """Return the live tasks that send to an operator."""
-    plans = cluster.plan.operators
-    above = {one.index for one in plans if any(edge.down.index == operator for edge in one.edges)}
+    above = _upstream(cluster, operator)
     return {task for task, one in enumerate(cluster.task_operator) if one in above and cluster.task_alive[task]}
 
 

@@ -182,8 +182,7 @@ class ReconfigurationContext(Context):
 
     def broadcast(self, tasks: Iterable[int], kind: str, note: object) -> None:
         """Send a message to each of these tasks that takes the latency alone, as all that is said of frontiers."""
-        for task in tasks:
-            self._runtime.tell(Message(self._run.number, kind, self.me, task, note))
+        self._runtime.tell_each([Message(self._run.number, kind, self.me, task, note) for task in tasks])
 
     def place(self, from_ns: int) -> None:
         """Send what is born from that time on for the key groups of the step to their new tasks."""
@@ -230,32 +229,14 @@ class ReconfigurationContext(Context):
         if did.groups == sum(len(carry.partitions) for carry in carries):
             run.memory.forgotten(sorted({task for carry in carries for task in (carry.source, carry.target)}))
 
-    def line_up(self, kind: str, note: object, behind: Message | None = None) -> None:
-        """Send itself a message through its queue: it comes when all that waits there now has been served.
-
-        `behind`: the message that lined up before this one.
-        """
-        waited_ns = None if behind is None else self._waited_ns(behind)
-        lined_up = (note, (self._state.clock.now_ns(), waited_ns))
-        self._runtime.send(Message(self._run.number, kind, self.me, self.me, lined_up), turn=True)
-
-    def has_waited(self, message: Message) -> bool:
-        """Return whether something was in front of a message that has lined up, beside rounds and what comes in them.
+    def line_up(self, kind: str, note: object) -> None:
+        """Send itself a message that comes when all that has come to the task was served.
 
         A task that scans all the time always has something in front: a scan, and what came meanwhile. While it has
         more than that, each message waits for a shorter time than the one before it.
         """
-        waited_ns = self._waited_ns(message)
-        if self._operator.scan_s is None:
-            return waited_ns > 0
-        assert isinstance(message.note, tuple)
-        _, (_, before_ns) = message.note
-        return before_ns is None or waited_ns < before_ns
-
-    def _waited_ns(self, message: Message) -> int:
-        assert isinstance(message.note, tuple)
-        _, (sent_ns, _) = message.note
-        return int(self._state.clock.now_ns() - sent_ns)
+        message = Message(self._run.number, kind, self.me, self.me, note)
+        self._runtime.line_up(message, while_shorter=self._operator.scan_s is not None)
 
     @property
     def _operator(self) -> Any:

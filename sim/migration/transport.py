@@ -59,22 +59,35 @@ class ProtocolRuntime:
         """Carry a message to the coordinator, which takes the latency alone."""
         self._later(lambda: self.deliver(message))
 
+    def tell_each(self, messages: Sequence[Message]) -> None:
+        """Carry messages that take the latency alone, at once; nothing comes between them."""
+
+        def come() -> None:
+            for message in messages:
+                self.deliver(message)
+
+        self._later(come)
+
     def _later(self, call: Callable[[], None]) -> None:
         """Call when a message to the coordinator has come."""
-        self.state.clock.process(self._arrives(call))
-
-    def _arrives(self, call: Callable[[], None]) -> Process:
-        clock = self.state.clock
-        yield clock.sleep(clock.now_ns() + self.state.plan.latency_ns)
-        call()
+        self.state.clock.after(self.state.plan.latency_ns, call)
 
     def send(self, message: Message, turn: bool, channels: int = 0) -> None:
         """Hand a message to the data plane; those that wait for each other get the same token."""
-        self.send_each([message], turn, channels)
+        if channels:
+            self.send_each([message], turn, channels)
+        else:
+            self.state.plane.send(*self._mail(message, turn, channels))
 
     def send_each(self, messages: Sequence[Message], turn: bool, channels: int = 0) -> None:
         """Hand messages to the data plane at once, in order."""
         self.state.plane.send_each([self._mail(message, turn, channels) for message in messages])
+
+    def line_up(self, message: Message, while_shorter: bool) -> None:
+        """Carry a message of a task to itself, as the data plane has it."""
+        token = self.state.new_token()
+        self._sent[token] = message
+        self.state.plane.line_up(message.to, token, while_shorter)
 
     def _mail(self, message: Message, turn: bool, channels: int) -> Mail:
         token = self._aligning.get(_alike(message)) if channels else None

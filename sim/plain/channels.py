@@ -253,7 +253,10 @@ class PlaneState:
                 self.listener.idle(task.index)
             # A message that is in hand no longer was lost with its host while others were handled.
             elif message in task.in_hand:
-                if message.channels:
+                if message.lined_up and self.has_waited(message):
+                    waited_ns = self.clock.now_ns() - message.lined_up.sent_ns
+                    task.line_up(message.token, message.lined_up.while_shorter, waited_ns)
+                elif message.channels:
                     self.listener.aligned(message.token, task.index)
                 else:
                     self.listener.message(message.token, task.index)
@@ -263,6 +266,15 @@ class PlaneState:
                     self.notice(task)
                     self._note_passed()
         self._telling = False
+
+    def has_waited(self, message: Message) -> bool:
+        """Return whether something may have come behind a message that has lined up: its turn was not at once."""
+        assert message.lined_up
+        sent_ns, before_ns, while_shorter = message.lined_up
+        waited_ns = self.clock.now_ns() - sent_ns
+        if while_shorter:
+            return before_ns is None or waited_ns < before_ns
+        return waited_ns > 0
 
     def _note_passed(self) -> None:
         """Note the frontiers that have passed their times."""

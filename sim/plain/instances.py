@@ -264,6 +264,11 @@ class Actions(Overtaking):
         for message in messages:
             self.send(*message)
 
+    def line_up(self, task: int, token: int, while_shorter: bool = False) -> None:
+        """Tell the listener when all that has come to the task was served."""
+        if self.tasks[task].alive:
+            self.tasks[task].line_up(token, while_shorter)
+
     def unalign(self, task: int) -> None:
         """Forget the oldest barriers that wait at the task; items that they held back arrive now."""
         stuck = self.tasks[task]

@@ -154,6 +154,9 @@ class TaskView(Protocol):
     def stops(self, partition: Partition) -> bool:
         """Return whether outputs of the partition that are due wait."""
 
+    def line_up(self, token: int, while_shorter: bool, before_ns: int | None = None) -> None:
+        """Send itself a message that is sent again as long as it has to wait for its turn."""
+
     def heard(self, message: Message) -> None:
         """Go on: what the listener was told of a message is done."""
 
@@ -224,6 +227,14 @@ class Visit:
         self.refused = False  # it is a duplicate, which costs the time of its service
 
 
+class LinedUp(NamedTuple):
+    """When a message that lines up was sent, how long the one before it has waited, and what counts."""
+
+    sent_ns: int
+    before_ns: int | None
+    while_shorter: bool
+
+
 class Message:
     """A message from a task (None: from control) on its way to another, then in the queue there.
 
@@ -231,12 +242,13 @@ class Message:
     over so many channels.
     """
 
-    __slots__ = ("channels", "departure_ns", "ns", "origin", "ticket", "token", "turn")
+    __slots__ = ("channels", "departure_ns", "lined_up", "ns", "origin", "ticket", "token", "turn")
 
     def __init__(self, token: int, origin: TaskView | None, turn: bool, ns: int, channels: int) -> None:
         self.token, self.origin, self.turn, self.ns = token, origin, turn, ns
         self.channels, self.ticket = channels, 0
         self.departure_ns = NEVER  # when it has left its host
+        self.lined_up: LinedUp | None = None
 
 
 class Watermark:

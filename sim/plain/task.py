@@ -12,6 +12,8 @@ from sim.plain.partition import (
     Bundle,
     HostView,
     InFlight,
+    Letter,
+    LinedUp,
     Message,
     Partition,
     PostDated,
@@ -295,6 +297,12 @@ class Task:
             return
         while not self.stopped and (self.front or self.queue):
             self.take()
+
+    def line_up(self, token: int, while_shorter: bool, before_ns: int | None = None) -> None:
+        """Send itself a message that is sent again as long as it has to wait for its turn."""
+        message = Message(token, self, turn=True, ns=0, channels=0)
+        message.lined_up = LinedUp(self.plane.clock.now_ns(), before_ns, while_shorter)
+        self.outbox.post(Letter(message, self, 0))
 
     def heard(self, message: Message) -> None:
         """Go on: what the listener was told of a message is done."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 
 from lab.scheduler import Chooser, Place, Step
-from sim.migration.protocol import Message
 from sim.migration.protocols.megaphone import Megaphone
 from sim.migration.reconfiguration import ReconfigurationContext
 
@@ -28,12 +27,7 @@ class Punctual(Chooser):
 
 
 class SteppedContext(ReconfigurationContext):
-    """The verbs of `megaphone`, where no instant tells whether a message has waited: the laboratory has seen that."""
-
-    def has_waited(self, message: Message) -> bool:
-        """Return whether something was in front of a message that has lined up."""
-        found: bool = self._runtime.waited[message.to, message.note]  # type: ignore[attr-defined]
-        return found
+    """The verbs of `megaphone`, of which the laboratory hears."""
 
     def when_passed(self, step: int, kind: str, then: str) -> None:
         """Note that a step is awaited; then do it."""

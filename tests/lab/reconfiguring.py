@@ -147,6 +147,7 @@ class Reconfiguring:
         self._left: dict[tuple[int, int], int] = {}  # (run, step) -> key groups that are not installed
         self._stopped: dict[int, tuple[int, int]] = {}  # task -> the step for which it waits
         self._drained: dict[int, set[int]] = {}  # run -> members that have been empty since the last step was over
+        self._waited = set[Letter]()  # messages that have lined up behind something
         self._asked = 0
         self._completing: int | None = None  # the task that makes outputs of a tuple now
         self._watch()
@@ -187,9 +188,13 @@ class Reconfiguring:
 
     def _watch(self) -> None:
         plane, runtime, clock = self.plane, self.lab.coordinator.runtime, self.lab.clock
-        runtime.waited, runtime.awaits = {}, self._awaits  # type: ignore[attr-defined]
+        runtime.awaits = self._awaits  # type: ignore[attr-defined]
         # What takes the latency alone comes in the order in which it was sent, whoever sent it.
         runtime._later = lambda call: clock.add(("told", 0, 0), lambda _: call())  # type: ignore[method-assign]
+        # Tasks hear one after the other, so that others act in between.
+        runtime.tell_each = lambda messages: [*map(runtime.tell, messages)]  # type: ignore[assignment]
+        # No instant tells whether a message has waited: the laboratory has seen that.
+        plane.has_waited = lambda message: message in self._waited  # type: ignore[method-assign]
         deliver, send, take, put, ships = runtime.deliver, runtime.send, plane.take, plane.put, plane.send_tuple
 
         def asks(operator: int, time_ns: int, told: Callable[[], None]) -> Process:
@@ -238,13 +243,11 @@ class Reconfiguring:
             self._watch_task(task)
 
     def _watch_task(self, task: Any) -> None:
-        serve, complete, arrive, runtime = task._serve, task._complete, task.arrive, self.lab.coordinator.runtime
+        serve, complete, arrive = task._serve, task._complete, task.arrive
 
         def arrives(*items: Any) -> None:
-            for item in items:
-                message = runtime._sent.get(item.token) if isinstance(item, Letter) else None
-                if message is not None and message.kind == "turn":
-                    runtime.waited[task.index, message.note] = not task.empty  # type: ignore[attr-defined]
+            lined_up = (item for item in items if isinstance(item, Letter) and item.lined_up)
+            self._waited.update(item for item in lined_up if not task.empty)
             arrive(*items)
 
         def serves(item: Any, ns: int, now: int) -> None:

@@ -118,6 +118,9 @@ class Scripted(Control):
             plane.mute(self._partition(task), draw.random() < 0.5)
         elif verb == "send":
             plane.send(*self._message(draw.choice([*live, CONTROL]), task))
+        elif verb == "line_up":
+            self.sent += 1
+            plane.line_up(task, self.sent, draw.random() < 0.3)
         elif verb == "barrier":
             self._barrier(task, live)
         elif verb == "unalign":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -27,6 +28,38 @@ def lattice(operators: dict[str, Any], rates: dict[str, str], **changes: Any) ->
         "network": {"latency": "0 s"},
         **changes,
     }
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_call_after_a_time_comes_where_a_process_that_sleeps_would(seed: int) -> None:
+    """What is asked for at the same instants, by processes alone and by calls for a half of it."""
+
+    def order(calls: bool) -> list[tuple[int, int]]:
+        clock, seen, draw = Clock(), [], Random(seed)
+
+        def sleeper(number: int, delay: int) -> Process:
+            yield clock.sleep(clock.now_ns() + delay)
+            comes(number)
+
+        def comes(number: int) -> None:
+            seen.append((clock.now_ns(), number))
+            if number < 200:
+                ask(2 * number), ask(2 * number + 1)
+
+        def ask(number: int) -> None:
+            delay = draw.choice([0, 0, 1, 2])
+            if calls and number % 3:
+                clock.after(delay, lambda: comes(number))
+            else:
+                clock.process(sleeper(number, delay))
+
+        for number in range(1, 4):
+            ask(number)
+        clock.run()
+        return seen
+
+    assert order(calls=True) == order(calls=False)
+    assert len(order(calls=True)) > 200
 
 
 def test_the_order_within_an_instant_is_control_messages_services_arrivals() -> None:

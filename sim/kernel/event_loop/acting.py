@@ -18,12 +18,14 @@ from sim.kernel.event_loop import (
     in_flight,
     instances,
     pools,
+    room,
     setup,
     timed_actions,
     windows,
 )
 from sim.kernel.event_loop.codes import ACT, CALM, NONE
 from sim.kernel.event_loop.notices import TOLD_PASSED, TOLD_STORED
+from sim.kernel.event_loop.rules import LINES_UP, SHORTENS
 from sim.kernel.event_loop.timed_actions import TIMED
 from sim.kernel.tools.pointer import State
 from sim.plane_values import CONTROL, Mail, Timed
@@ -90,14 +92,19 @@ class Actions(ABC):
         first = int(self.state.tasks["hand_head"][task])
         if first == NONE:
             return
-        token, channels = int(self.state.visits["id"][first]), int(self.state.visits["node"][first])
-        if channels:
+        message = self.state.visits[first]
+        token, waits = int(message["id"]), int(message["partition"])
+        if waits >= LINES_UP and actions.has_waited(self.state, first):  # something may have come behind it
+            self._line_up(task, token, waits, self._clock.now_ns() - int(message["arrival"]))
+        elif message["node"]:
             self._listener.aligned(token, task)
         else:
             self._listener.message(token, task)
         if self.state.tasks["alive"][task]:
-            self._room(int(actions.burst(self.state, task)))
-            actions.heard(self.state, task)
+            self._now()
+            if not room.heard_in_room(self.state, task):
+                self._room(int(actions.burst(self.state, task)))
+                actions.heard(self.state, task)
             self._look()
 
     # -- event time
@@ -174,6 +181,15 @@ class Actions(ABC):
             overtaken = int(self.state.tasks["unsent_n"][messages[0].sender]) if self.state.options["unaligned"] else 0
             self._room_for_copies(overtaken, 2 * len(messages))
             actions.send_messages(self.state, np.array(messages, np.int64))
+
+    def line_up(self, task: int, token: int, while_shorter: bool = False) -> None:
+        """Tell the listener when all that has come to the task was served."""
+        self._act()
+        self._line_up(task, token, SHORTENS if while_shorter else LINES_UP, NONE)
+
+    def _line_up(self, task: int, token: int, waits: int, before_ns: int) -> None:
+        self._room(2)
+        actions.line_up(self.state, task, token, waits, before_ns)
 
     def unalign(self, task: int) -> None:
         """Forget the oldest barriers that wait at the task."""

@@ -17,6 +17,8 @@ from sim.kernel.event_loop.roots import most_emitted
 from sim.kernel.event_loop.rules import (
     ANY,
     FAST,
+    LINES_UP,
+    SHORTENS,
     STOP,
     WAITS,
     held_by_rule,
@@ -218,7 +220,7 @@ def mute(state: State, partition: int, muted: int) -> None:
 def send_message(
     state: State, sender: int, receiver: int, token: int, waits: int, size: int, work: int, channels: int
 ) -> None:
-    """A message from a task, or (NONE) from control."""
+    """A message from a task, or (NONE) from control; `waits` is FAST, WAITS, LINES_UP or SHORTENS."""
     if sender != NONE and not state.tasks[sender].alive:
         return
     visit = new_visit(state)
@@ -230,7 +232,8 @@ def send_message(
     e.origin = sender
     e.task = receiver
     e.node = channels
-    e.partition = WAITS if waits or channels > 0 else FAST
+    e.partition = WAITS if channels > 0 else waits
+    e.arrival = state.clock.now  # of one that lines up: when it was sent
     e.next = NONE
     e.wire = 0
     e.arrived = 0
@@ -249,6 +252,24 @@ def send_messages(state: State, mail: np.ndarray) -> None:
     """Messages in order; `mail` (n, 7) has the arguments of each."""
     for k in range(mail.shape[0]):
         send_message(state, mail[k, 0], mail[k, 1], mail[k, 2], mail[k, 3], mail[k, 4], mail[k, 5], mail[k, 6])
+
+
+@kernel
+def has_waited(state: State, visit: int) -> bool:
+    """Return whether something may have come behind a message that has lined up: its turn was not at once."""
+    e = state.visits[visit]
+    if e.kind == MAIL and e.partition == SHORTENS:
+        return bool(e.service == NONE or state.clock.now - e.arrival < e.service)
+    return bool(e.kind == MAIL and e.partition == LINES_UP and e.arrival < state.clock.now)
+
+
+@kernel
+def line_up(state: State, task: int, token: int, waits: int, before: int) -> None:
+    """A message of a task to itself that is sent again; the one before it has waited for so long, or NONE."""
+    if state.tasks[task].alive:
+        visit = state.visit_pool.free
+        send_message(state, task, task, token, waits, 0, 0, 0)
+        state.visits[visit].service = before
 
 
 @kernel

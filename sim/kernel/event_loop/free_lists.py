@@ -1,7 +1,7 @@
 """Free places in the pools: each is one array, whose free places are a list through their `next`.
 
 The kernel cannot allocate. Before an event the loop sees that each pool has places for the most that the event can
-need (`loop.room`), so taking one never fails; where they run low Python makes the array larger (`pools.grown`).
+need (`room.room`), so taking one never fails; where they run low Python makes the array larger (`pools.grown`).
 """
 
 from __future__ import annotations

@@ -12,10 +12,8 @@ import numpy as np
 from sim.clock import SERVICE
 from sim.kernel.event_loop.actions import come, held_back, pause_ends
 from sim.kernel.event_loop.backpressure import bounded_need, send_head
-from sim.kernel.event_loop.buffers import room_in_logs
 from sim.kernel.event_loop.checkpoints import (
     at_remote,
-    room_for_checkpoints,
     round_goes_on,
     stored,
     trim_now,
@@ -66,13 +64,13 @@ from sim.kernel.event_loop.emitting import is_due
 from sim.kernel.event_loop.event_time import let_marks_pass, mark_arrives, mark_served, room_for_windows, tick, timer
 from sim.kernel.event_loop.events import FAR, OWN, event_at, first_of, remove_first, replay_vacant, task_of
 from sim.kernel.event_loop.expiry import ack_comes, root_done
-from sim.kernel.event_loop.fair_links import depart, fair_room
+from sim.kernel.event_loop.fair_links import depart
 from sim.kernel.event_loop.free_lists import free_visit
 from sim.kernel.event_loop.frontiers import look
-from sim.kernel.event_loop.hash_tables import pairs_left, prefetch_position
+from sim.kernel.event_loop.hash_tables import prefetch_position
 from sim.kernel.event_loop.outbox import give, has_room, is_free, leave_place, stop_waiting, wait_for_room
 from sim.kernel.event_loop.passages import RECORDING, handle_hurried, record
-from sim.kernel.event_loop.roots import roots_for
+from sim.kernel.event_loop.room import room
 from sim.kernel.event_loop.rules import take_in_hand
 from sim.kernel.event_loop.service_times import take_drawn
 from sim.kernel.event_loop.sharing import ended
@@ -103,19 +101,6 @@ from sim.kernel.event_loop.trimming import ack_arrives, end_slices, round_of_ack
 from sim.kernel.tools.cache import inlined, kernel
 from sim.kernel.tools.pointer import State
 
-# What the event at hand may need, and for how many such events there is room.
-ROOM = np.dtype(
-    [
-        ("need", "i8"),  # sendings that it may need
-        ("burst", "i8"),  # sendings of windows and watermarks beyond these
-        ("passing", "i8"),  # tuples that a sink may take at once, beside these
-        ("confirmations", "i8"),  # that it may need, of rounds of acks
-        ("budget", "i8"),  # so many everyday events have room for what they may need
-        ("rows_full", "u1"),  # only rows of tuples have no room left
-    ],
-    align=True,
-)
-
 # What Python is to do before the loop goes on.
 REQUESTS = np.dtype(
     [
@@ -125,9 +110,6 @@ REQUESTS = np.dtype(
     ],
     align=True,
 )
-
-
-_AMPLE = 16  # events for which there is room: nobody has to look for more
 
 
 @kernel
@@ -342,50 +324,6 @@ def most_sent(state: State, kind: int, ref: int) -> int:
     if state.extended and state.options.bounded:
         need += bounded_need(state, kind, ref)
     return need
-
-
-@kernel
-def room(state: State, need: int) -> bool:
-    """Return True if there is room for an event that needs so much, and count for how many such events.
-
-    Every pool, table and row that an event can fill is in the minimum: compiled code cannot allocate, and does not
-    look again. Tables with hashing are half empty, so that searches stay short. `pools.grown` makes what is asked here.
-    """
-    passing = state.room.passing
-    left = min(state.visit_pool.left, room_in_logs(state) - passing, state.heap.shape[0] - state.queue.in_heap)
-    if not state.ids.clean:
-        left = min(left, state.positions.shape[0] // 2 - state.tables.positions - passing)
-    if state.options.per_key:
-        left = min(left, state.keys.shape[0] // 2 - state.tables.keys)
-    if state.options.keeps_outputs:
-        left = min(left, state.node_pool.left, pairs_left(state))
-    if state.extended and state.options.acks:
-        left = min(left, roots_for(state))
-        if state.acking.covered:
-            left = min(left, state.held_ack_pool.left)
-    if (
-        state.extended
-        and state.options.trims
-        and (state.confirmation_pool.left < state.room.confirmations or state.slicing.most_open >= state.slicing.ring)
-    ):
-        left = 0
-    # A dispatch can drop all that waits; a second that is over makes up to seven rows of messages.
-    notices = state.notices.shape[0] - state.frontiers.shape[0]
-    drops = min(state.dropped_rows.shape[0] - state.drops.rows, notices) - state.visits.shape[0]
-    if state.extended and state.event_time.keeps_tuples:
-        left = min(left, state.note_pool.left)
-    if state.extended and state.options.fair and not fair_room(state, need):
-        left = 0
-    state.room.need = need
-    messages = (state.message_rows.shape[0] - state.messages.rows) // 16
-    budget = 0 if drops < 0 else min(left // need, messages, room_for_checkpoints(state, need))
-    written = state.recording
-    rows = min(written.visit_room - written.visit_rows, written.delivery_room - written.delivery_rows) - passing
-    rows //= need
-    # Rows fill up often, and only have to be handed over: Python does no more than that if nothing else is short.
-    state.room.rows_full = rows <= 0 and budget >= _AMPLE
-    state.room.budget = min(budget, rows)
-    return state.room.budget > 0
 
 
 @inlined

@@ -59,10 +59,10 @@ class Moving(ABC):
         from_ns = index(from_ns)
         state = self.state
         first = self._plan.first_partition[operator]
-        u = state.partitions[first : first + tasks.size]
-        if np.any((u["taken"] == 1) & (tasks != u["task"])):
+        met = placing.met(state, first, tasks, from_ns)
+        if met == placing.TAKEN:
             raise ValueError("a key group that was taken is on its way to another task")
-        if np.any((tasks != u["task"]) & (u["goal"] != NONE) & ((tasks != u["goal"]) | (u["placed_from"] != from_ns))):
+        if met == placing.PLACED:
             raise ValueError("a key group has another next task, or from another time on")
         self._act()
         state.options["placed"] = 1

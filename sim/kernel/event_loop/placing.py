@@ -16,6 +16,22 @@ from sim.kernel.event_loop.tasks import dispatch, note_idle, put_in_front
 from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
 
+FREE, PLACED, TAKEN = range(3)
+
+
+@kernel
+def met(state: State, first: int, owners: np.ndarray, from_ns: int) -> int:
+    """Return what hinders that the partitions from `first` on go to these tasks (n,): TAKEN before PLACED, or FREE."""
+    found = FREE
+    for k in range(owners.shape[0]):
+        u = state.partitions[first + k]
+        if owners[k] != u.task:
+            if u.taken == 1:
+                return TAKEN
+            if u.goal != NONE and (owners[k] != u.goal or u.placed_from != from_ns):
+                found = PLACED
+    return found
+
 
 @kernel
 def place(state: State, sender: int, first: int, owners: np.ndarray, from_ns: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from sim.kernel.event_loop import (
     loop,
     pools,
     restoring,
+    room,
     rows,
     setup,
     sharing,
@@ -51,6 +52,8 @@ _ARRIVALS = 2**17  # in the buffers of all sources together
 
 class CompiledPlane(Actions, Acks, Moves, Parcels, Reading, Answers):
     """Tuples, queues, links, buffers and checkpoints on arrays; every event is done by the kernel of `loop`."""
+
+    _loop: Callable[..., int] = staticmethod(loop.advance)
 
     def __init__(self, plan: RunPlan, cluster: Cluster, clock: Clock, listener: Listener) -> None:
         self._plan, self._cluster, self._clock, self._listener = plan, cluster, clock, listener
@@ -154,12 +157,15 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Reading, Answers):
         if self.state.requests["dispatch"] != NONE or self.state.checkpointing["asked"] != NONE:
             told = self.state.tasks["marks"][self.state.requests["dispatch"]]
             marks = int(self.state.event_time["mark_fan"] * self.state.cluster["tasks"] * told)
-            self._grow(int(self.state.options["fan_out"]) + 2 + 2 * self.state.round_partitions.shape[0] + marks)
+            need = int(self.state.options["fan_out"]) + 2 + 2 * self.state.round_partitions.shape[0] + marks
+            if not self._is_ample(need):
+                self._grow(need)
+        at = self.state.clock
         while True:
-            self.state.clock["control_number"] = self._clock.next_number()
+            at["control_number"] = self._clock.next_number()
             self._tell_hosts()
-            why = loop.advance(self.state, *limit)
-            self._clock.take_numbers(int(self.state.clock["control_number"]))
+            why = self._loop(self.state, *limit)
+            self._clock.take_numbers(int(at["control_number"]))
             if why == LIMIT:
                 return False
             if why == GROW and self.state.room["rows_full"]:
@@ -214,27 +220,12 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Reading, Answers):
         if self.state.options["bounded"]:
             need += int(self.state.cluster["tasks"] + self.state.cluster["threads"])
         self.state.room["need"] = need
-        if self._is_ample(need):
-            self.state.room["budget"] = self.state.room["passing"] = 0
-        else:
+        if not self._is_ample(need):
             self._grow(need)
 
     def _is_ample(self, need: int) -> bool:
-        """Return whether there is room already, by the question of the loop, which is asked in one call.
-
-        Windows and slices have rules of their own. The loop begins with nothing to tell, and with arrays beside that of
-        the tuples that are as long: a verb may not.
-        """
-        state = self.state
-        tuples, options = state.visits.shape[0], state.options
-        told = int(state.told["count"]) + tuples + state.frontiers.shape[0]
-        shorter = (options["paced"] and state.services.shape[0] < tuples) or (
-            options["acks"] and state.anchors.shape[0] < tuples
-        )
-        windows = state.room["burst"] or state.event_time["most_windows"]
-        if not need or shorter or windows or options["trims"] or told > state.notices.shape[0]:
-            return False
-        return bool(loop.room(state, need))
+        """Return whether there is room already."""
+        return bool(room.ample(self.state, need))
 
     def _grow(self, need: int) -> None:
         """Give the kernel larger arrays where room for `need` tuples is missing, and empty those that are read out."""

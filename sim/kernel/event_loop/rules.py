@@ -15,7 +15,7 @@ RULE = np.dtype([("since", "i8"), ("partition", "i4"), ("origin", "i4"), ("next"
 
 
 STOP = 1 << 20  # is taken off the idle threads for each reason to start nothing: then none is left
-FAST, WAITS = range(2)  # `partition` of a message
+FAST, WAITS, LINES_UP, SHORTENS = range(4)  # `partition` of a message
 ANY = -2  # whichever partition or task, in place of its number
 
 

@@ -34,9 +34,10 @@ from sim.kernel.event_loop.free_lists import CONFIRMATION, POOL, TRANSFER
 from sim.kernel.event_loop.frontiers import FRONTIER
 from sim.kernel.event_loop.hash_tables import KEY, PAIR, POSITION, TABLES
 from sim.kernel.event_loop.heard import CHANNEL, HEARING, SPEAKER, VOICE
-from sim.kernel.event_loop.loop import REQUESTS, ROOM
+from sim.kernel.event_loop.loop import REQUESTS
 from sim.kernel.event_loop.notices import TOLD
 from sim.kernel.event_loop.passages import OVERTAKING
+from sim.kernel.event_loop.room import ROOM
 from sim.kernel.event_loop.rows import DELIVERY_ROW, RECORDING, VISIT_ROW
 from sim.kernel.event_loop.rules import RULE
 from sim.kernel.event_loop.service_times import AHEAD
@@ -61,7 +62,8 @@ ROOMS = (
         {"heap": EVENT, "own": OWN_EVENT, "tournament": _i8, "near": EVENT, "far": EVENT},
     ),
     Room("free_lists", {"visit_pool": POOL, "transfer_pool": POOL}),
-    Room("loop", {"room": ROOM, "requests": REQUESTS}),
+    Room("room", {"room": ROOM}),
+    Room("loop", {"requests": REQUESTS}),
     Room("notices", {"told": TOLD}, {"notices": _i8}),
     Room(
         "setup",
@@ -250,7 +252,12 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
     "cores": ("event_time", "loop", "threads", "verbs"),
     "heap": ("sharing",),  # where the pace of a host changes for the first time the ends of its services are void
     "own": ("sharing",),
-    "room": ("actions", "event_time", "tasks"),  # windows say what they need; a drop takes room that was not counted
+    "room": (
+        "actions",
+        "event_time",
+        "loop",
+        "tasks",
+    ),  # windows say what they need; a drop takes room that was not counted
     "ids": ("forgetting",),  # what nobody can ask for again, and whether any is looked up
     "nodes": ("forgetting",),  # where receivers have applied what is kept, once nothing comes twice any more
     # Found by hashing, filled, copied where a state is handed down, and cut at the position of a source.
@@ -305,8 +312,9 @@ class LoopState(State, arrays=ARRAYS, records=RECORDS, type_name="holdfast.LoopS
 
     def extend(self) -> None:
         """From now on there may be all that the kernel can do."""
-        self.extended = True
-        self.layout = _EXTENDED
+        if not self.extended:
+            self.extended = True
+            self.layout = _EXTENDED
 
     def narrow(self) -> None:
         """Go back to what is not extended: all that was more is over."""

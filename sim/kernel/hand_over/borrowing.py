@@ -22,6 +22,7 @@ from sim.clock import Clock
 from sim.control.cluster import Cluster, RunPlan
 from sim.control.placing import senders_to
 from sim.data_plane import DataPlane, Listener, Plane
+from sim.kernel.event_loop import loop as event_loop
 from sim.kernel.event_loop import rows
 from sim.kernel.event_loop.codes import NONE
 from sim.kernel.event_loop.plane import CompiledPlane
@@ -31,13 +32,13 @@ from sim.kernel.hand_over.loans import COUNTS, FAR_NS, LENT, TURN
 from sim.kernel.needs import needs_of
 from sim.kernel.scan import recording as scan_recording
 from sim.kernel.scan import setup as scan_setup
-from sim.kernel.scan.entities import CHUNK
 from sim.kernel.scan.plane import ScanPlane
 from sim.kernel.tools.cache import entry
 from sim.plane_values import Key, NotCovered, Parcel
 from sim.recording import HistogramRecording
 
 _STEPS = 8  # of tuples in a loan, about
+_CONTROL = 1  # the last rank of control within an instant
 _HIDDEN = 1 << 40  # tuples that a frontier still waits for while the scan has some of them
 
 
@@ -63,13 +64,15 @@ class Borrowing(CompiledPlane):
         self._scan.state.sources, self._scan.state.arrivals = self.state.sources, self.state.arrivals
         self._length_ns = length_ns
         self._lent, self._turns, self._counts = np.zeros(tasks, LENT), np.zeros(16, TURN), np.zeros(1, COUNTS)
-        self._lent["last"] = NONE
+        self._lent["last"], self._lent["near"] = NONE, self._near()
         self._scratch = np.zeros(0, np.int64)
         self._prepare()
         self._until_ns: int | None = 0  # of the loan, if there is one
+        self._done_ns = -1  # all before is done, and of this instant at least what comes before control
         self._next_ns = 0  # when control may want to be told something, if there is none
+        self._else_ns = 0  # the same without the turns of messages
         self._placed = False  # which tasks have key groups has changed in this loan
-        self.loans = 0
+        self.loans, self.line_ups = 0, 0
         self._at_ns = 0  # all before is done
         self._begun = True
         self._take_back(0)
@@ -78,23 +81,29 @@ class Borrowing(CompiledPlane):
         """Find the compiled functions of each loan, so that no time goes into telling kinds of arguments."""
         loop, scan = self.state, self._scan.state
         lists = self._lent, self._turns, self._counts
+        self._loop = entry(event_loop.advance, loop, 0, 0, 0)
         self._lend_all = entry(lending.lend, loop, scan, 0, 0, *lists)
-        self._take_all = entry(returning.take_back, loop, scan, 0, *lists, self._scratch)
-        self._most_lent = entry(lending.most_lent, scan, 0, 0)
-        self._over_links = entry(lending.over_links, scan)
+        self._take_all = entry(returning.take_back, loop, scan, 0, False, *lists, self._scratch)
+        self._has_room = entry(returning.has_room, loop, scan, *lists[1:], self._scratch)
+        self._lacks = entry(lending.lacks, loop, scan, 0, 0)
+        self._line_all_up = entry(loans.line_up, loop, scan, 0, *lists)
+        self._note_all_places = entry(loans.note_places, loop, scan, 0)
         self._older_in = entry(loans.last_older, scan, loop.above, 0, 0)
 
     # -- time
 
     def advance(self, limit: Key) -> bool:
         """Do all that comes before `limit`; True if the listener was told something."""
+        # Nothing of the planes comes before control in an instant, but for what follows from work that has ended.
+        if limit[0] == self._done_ns and limit[1] <= _CONTROL and self.state.requests["dispatch"] == NONE:
+            return False
         while True:
             if self._until_ns is not None:
                 end = (self._until_ns, -1, 0)
-                if limit <= end:
-                    return super().advance(limit)
-                if super().advance(end):
-                    return True
+                told = super().advance(min(limit, end))
+                if told or limit <= end:
+                    self._done_ns = self._clock.now_ns() if told else limit[0]
+                    return told
                 self._take_back(self._until_ns)
             else:
                 until = min(limit[0], self._next_ns)
@@ -104,7 +113,19 @@ class Borrowing(CompiledPlane):
                     self._at_ns = until
                 if limit[0] <= self._next_ns:
                     return False
-                self._lend(until)
+                if not self._goes_without(until):
+                    self._lend(until)
+
+    def _goes_without(self, at_ns: int) -> bool:
+        """Do without a loan if only messages that line up are due, and go behind others."""
+        if at_ns < self._else_ns:
+            lists = self._lent, self._turns, self._counts
+            following = int(self._line_all_up(self.state, self._scan.state, at_ns, *lists))
+            if following != NONE:
+                self._next_ns = min(following, self._else_ns)
+                self.line_ups += 1
+                return True
+        return False
 
     def _borrow(self) -> None:
         """Control acts now: the event loop has what it needs for that."""
@@ -124,60 +145,69 @@ class Borrowing(CompiledPlane):
         """Lend what can matter until then to the event loop: all before `at_ns` is done, nothing at it."""
         scan, loop = self._scan.state, self.state
         until_ns = at_ns + self._length_ns if until_ns is None else until_ns
-        sources = scan.sources
-        for source in np.flatnonzero((sources["emitted"] == sources["have"]) & (sources["more"] == 1)).tolist():
-            self._scan.refill(source)
-        self._share_arrivals()
-        while not self._over_links(scan):
-            scan_setup.more_boxes(scan, dict.fromkeys(range(len(self._plan.operators)), 1), int(scan.requests["need"]))
-        need = int(self._most_lent(scan, at_ns, until_ns))
-        if need + 8 > min(int(loop.visit_pool["left"]), len(loop.heap) - int(loop.queue["in_heap"])):
-            self._grow(2 * need + 64)
+        while lacks := self._lacks(loop, scan, at_ns, until_ns):
+            need = int(scan.requests["need"])
+            if lacks == lending.NO_LINKS:
+                scan_setup.more_boxes(scan, dict.fromkeys(range(len(self._plan.operators)), 1), need)
+            elif lacks == lending.NO_VISITS:
+                self._grow(2 * need + 64)
+            else:
+                self._scan.refill(lacks - lending.REFILL)
+                self._share_arrivals()
         self._take_rows(to_loop=True)
         self._lend_all(loop, scan, at_ns, until_ns, self._lent, self._turns, self._counts)
         self._until_ns = until_ns
         self.loans += 1
-        loop.frontiers["left"] = 0  # the scan has applied some of those that were counted
-        self._look_for_older()
+        if loop.frontiers.size:
+            loop.frontiers["left"] = 0  # the scan has applied some of those that were counted
+            self._look_for_older()
 
     def _take_back(self, at_ns: int) -> None:
         """Give the tuples back to the scan: all before `at_ns` is done, nothing at it."""
         scan, loop = self._scan.state, self.state
-        used = len(loop.visits) - int(loop.visit_pool["left"])
         self._share_arrivals()
         if self._placed:
             self._note_places()
-        self._make_room(used)
-        if len(self._scratch) < len(loop.visits):
-            self._scratch = np.zeros(2 * len(loop.visits), np.int64)
-        if len(self._turns) < int(self._counts["turns"][0]) + used:
-            self._turns = np.concatenate([self._turns, np.zeros(2 * used + 16, TURN)])
-        self._lent["changed"] = self._placed
-        self._take_all(loop, scan, at_ns, self._lent, self._turns, self._counts, self._scratch)
+        if not self._has_room(loop, scan, self._turns, self._counts, self._scratch):
+            self._make_room(len(loop.visits) - int(loop.visit_pool["left"]))
+        self._take_all(loop, scan, at_ns, self._placed, self._lent, self._turns, self._counts, self._scratch)
         if self._counts["faults"][0]:
             raise NotCovered("tuples of which the scan has kept some wait in two lists")
         self._take_rows(to_loop=False)
-        scan.span["begin"] = scan.span["end"] = self._at_ns = at_ns
+        self._at_ns = at_ns
         self._until_ns, self._placed = None, False
         self._next_ns = max(at_ns, self._next())
 
+    def _near(self) -> list[bool]:
+        """Return of each task whether what is sent to it may come at the same instant."""
+        cluster = self._cluster
+        senders = [senders_to(cluster, one.index) for one in self._plan.operators]
+        return [
+            not self._plan.latency_ns or any(cluster.task_host[one] == host for one in senders[operator])
+            for operator, host in zip(cluster.task_operator, cluster.task_host, strict=True)
+        ]
+
     def _make_room(self, used: int) -> None:
-        """Make room in the scan for so many tuples anywhere."""
-        scan = self._scan.state
+        """Make room for so many tuples anywhere."""
+        scan, tuples = self._scan.state, len(self.state.visits)
+        if len(self._scratch) < tuples:
+            self._scratch = np.zeros(2 * tuples, np.int64)
+        if len(self._turns) < int(self._counts["turns"][0]) + used:
+            self._turns = np.concatenate([self._turns, np.zeros(2 * used + 16, TURN)])
         boxes = scan.boxes[:-1]
         if (boxes["room"] - boxes["n"] < used).any():
             scan_setup.more_boxes(scan, dict.fromkeys(range(len(boxes)), 1), used)
-        pieces = 2 * len(self._lent) + used // CHUNK + 1
-        while not returning.pieces_left(scan, pieces):
+        while not returning.pieces_left(scan, returning.most_pieces(scan, used)):
             scan_setup.more_chunks(scan)
 
     def _next(self) -> int:
         """Return when control may want to be told something, if it does nothing before."""
-        return min(int(loans.next_event(self.state)), self._turns_due(), self._frontiers_due())
+        self._else_ns = min(int(self._counts["event"][0]), self._frontiers_due())
+        return min(self._else_ns, self._turns_due())
 
     def _turns_due(self) -> int:
         """Return when the first turn of a message in a queue comes."""
-        return int(self._turns["at"][: int(self._counts["turns"][0])].min(initial=FAR_NS))
+        return int(self._counts["due"][0])
 
     def _frontiers_due(self) -> int:
         """Return when a frontier may be passed at the earliest. Where the scan has nothing older it is for control."""
@@ -193,15 +223,9 @@ class Borrowing(CompiledPlane):
 
     def _note_places(self) -> None:
         """Tell the scan which tasks have key groups, and which will."""
-        scan, u = self._scan.state, self.state.partitions
-        goes, taken = u["goal"] != NONE, u["taken"] == 1
-        if (goes & (u["placed_from"] <= self._until_ns)).any() and not self._all_know(np.flatnonzero(goes)):
+        due = self._note_all_places(self.state, self._scan.state, self._until_ns)
+        if due and not self._all_know(np.flatnonzero(self.state.partitions["goal"] != NONE)):
             raise NotCovered("some senders do not know where key groups go")
-        scan.held_from[:] = np.where(goes, u["placed_from"], np.where(taken, 0, FAR_NS))
-        scan.goals[:] = np.where(goes, u["goal"], u["task"])
-        scan.partition_task[:] = u["task"]
-        scan.partition_host[:] = scan.task_host[u["task"]]
-        scan.options["placed"] = bool((goes | taken).any())
 
     def _all_know(self, partitions: np.ndarray) -> bool:
         """Return whether all tasks that send to these partitions have been told where they go."""
@@ -278,7 +302,7 @@ class Borrowing(CompiledPlane):
     def _keys(self, partitions: np.ndarray) -> np.ndarray:
         """Return how many keys the states of these partitions have."""
         scan, loop = self._scan.state, self.state
-        if not scan.saved.size:
+        if not scan.saved.size or not loop.options["per_key"]:
             return loop.partitions["keys"][partitions]
         own = loop.keys[(loop.keys["partition"] != NONE) & np.isin(loop.keys["partition"], partitions)]
         own = own[scan.saved["first_key"][own["partition"]] != NONE]
@@ -390,7 +414,7 @@ class Borrowing(CompiledPlane):
         return by_scan / max(1, by_scan + by_loop)
 
 
-_COVERED = {"passed", "send", "send_each", "discard"}  # verbs of which nothing needs to be said here
+_COVERED = {"passed", "send", "send_each", "line_up", "discard"}  # verbs of which nothing needs to be said here
 
 
 def _by_the_event_loop(name: str) -> Callable[..., Any]:

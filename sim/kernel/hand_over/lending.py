@@ -23,6 +23,25 @@ from sim.kernel.tools.pointer import State
 _NS = 1e9
 
 
+NO_LINKS, NO_VISITS = range(1, 3)  # what there is no room for; REFILL: a source, from there on
+REFILL = 8
+
+
+@kernel
+def lacks(loop: State, scan: State, begin: int, until: int) -> int:
+    """Return what is missing before a loan, or 0: room, or the next arrivals at a source (its number and REFILL)."""
+    for source in range(scan.sources.shape[0]):
+        b = scan.sources[source]
+        if b.emitted == b.have and b.more:
+            return REFILL + source
+    if not over_links(scan):
+        return NO_LINKS
+    scan.requests.need = most_lent(scan, begin, until)
+    if scan.requests.need + 8 > min(loop.visit_pool.left, loop.heap.shape[0] - loop.queue.in_heap):
+        return NO_VISITS
+    return 0
+
+
 @kernel
 def most_lent(scan: State, begin: int, until: int) -> int:
     """Return how many tuples are lent at the most."""

@@ -11,13 +11,17 @@ their turn in a queue stay with the event loop, which knows their places (`TURN`
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from sim.kernel.event_loop.codes import NONE, TUPLE
+from sim.kernel.event_loop.actions import has_waited
+from sim.kernel.event_loop.channels import count_message
+from sim.kernel.event_loop.codes import NONE, SENT, TUPLE
 from sim.kernel.event_loop.events import event_at, first_of, replay_vacant
 from sim.kernel.event_loop.rules import STOP
 from sim.kernel.scan.entities import CHUNK
-from sim.kernel.scan.placing import is_held
+from sim.kernel.scan.placing import is_held, task_for
 from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
 
@@ -32,6 +36,7 @@ LENT = np.dtype(
         ("ahead", "i8"),  # tuples before this place are in front, or aside; FAR_NS: all that come are
         ("stopped", "i8"),  # the scan starts nothing at the task
         ("changed", "i8"),  # control has done something at the task, or its turns in the queue came otherwise
+        ("near", "i8"),  # what is sent to the task may come at the same instant
     ],
     align=True,
 )
@@ -44,6 +49,8 @@ COUNTS = np.dtype(
         ("first", "i8"),  # tuples in the first lane of a task
         ("waiting", "i8"),  # tuples and messages in both
         ("last", "i8"),  # place of the last one that was lent, or NONE
+        ("due", "i8"),  # when the first turn of a message comes
+        ("event", "i8"),  # when the first event is that the event loop has left
     ],
     align=True,
 )
@@ -80,6 +87,23 @@ def is_idle(loop: State, task: int) -> bool:
     return loop.tasks[task].serving_head == NONE and loop.requests.dispatch != task and not works(loop, task)
 
 
+@kernel
+def note_places(loop: State, scan: State, until: int) -> bool:
+    """Tell the scan which tasks have key groups, and which will; return whether some change their tasks until then."""
+    placed, due = False, False
+    for k in range(loop.partitions.shape[0]):
+        u = loop.partitions[k]
+        goes = u.goal != NONE
+        placed = placed or goes or u.taken == 1
+        due = due or (goes and u.placed_from <= until)
+        scan.held_from[k] = u.placed_from if goes else (0 if u.taken == 1 else FAR_NS)
+        scan.goals[k] = u.goal if goes else u.task
+        scan.partition_task[k] = u.task
+        scan.partition_host[k] = scan.servers[u.task].host
+    scan.options.placed = placed
+    return due
+
+
 # -- when control may be told something
 
 
@@ -104,6 +128,55 @@ def turn_at(scan: State, task: int, end: int, now: int) -> int:
         at += 0 if is_held(scan, e) else e.ns
         place += 1
     return at
+
+
+# -- messages that line up
+
+
+@kernel
+def line_up(loop: State, scan: State, now: int, lent: np.ndarray, turns: np.ndarray, counts: np.ndarray) -> int:
+    """Send messages again whose turn comes now; return when the next turn comes, or NONE where that needs a loan.
+
+    That needs none if something waits behind each of them, and nothing comes to their tasks at this instant: then each
+    goes behind all that waits, and its turn comes when that has been served.
+    """
+    loop.clock.now = now
+    if loop.messages.rows + loop.messages.counts.shape[0] > loop.message_rows.shape[0]:
+        return NONE
+    for k in range(counts[0].turns):
+        if turns[k].at <= now:
+            for other in range(counts[0].turns):  # two at one task keep their order
+                if other != k and turns[other].task == turns[k].task:
+                    return NONE
+            if not _goes_behind(loop, scan, now, turns[k], lent):
+                return NONE
+    following = FAR_NS
+    for k in range(counts[0].turns):
+        one = turns[k]
+        if one.at <= now:
+            count_message(loop, SENT, 1, 0)
+            loop.visits[one.visit].arrival = now
+            q = scan.queues[one.task]
+            one.place = q.gone + q.n
+            one.at = turn_at(scan, one.task, one.place, now)
+        following = min(following, one.at)
+    return following
+
+
+@kernel
+def _goes_behind(loop: State, scan: State, now: int, one: Any, lent: np.ndarray) -> bool:
+    """Return whether a message goes behind all that waits at its task: its turn comes now, and it has waited for it."""
+    q, server = scan.queues[one.task], scan.servers[one.task]
+    if not has_waited(loop, one.visit) or one.at < now or server.free != now or q.gone != one.place or q.n == 0:
+        return False
+    if lent[one.task].near == 1 or turn_at(scan, one.task, q.gone + q.n, now) == now:
+        return False
+    b = scan.boxes[server.operator]
+    for k in range(b.n):
+        e = scan.box[b.first + k]
+        if e.at == now and task_for(scan, e.partition, e.created) == one.task:
+            return False
+    return True
 
 
 @kernel

@@ -10,7 +10,7 @@ from sim.clock import SERVICE
 from sim.kernel.event_loop.codes import ARRIVE, CREATE, END, NEVER, NONE, TUPLE
 from sim.kernel.event_loop.events import RING, build_tournament, push, replay_vacant, task_of
 from sim.kernel.event_loop.free_lists import free_visit
-from sim.kernel.hand_over.loans import FAR_NS, is_idle, is_stopped, turn_at
+from sim.kernel.hand_over.loans import FAR_NS, is_idle, is_stopped, next_event, turn_at
 from sim.kernel.scan.entities import CHUNK
 from sim.kernel.scan.links import append
 from sim.kernel.scan.send import post
@@ -31,15 +31,44 @@ def pieces_left(scan: State, most: int) -> bool:
 
 
 @kernel
+def has_room(loop: State, scan: State, turns: np.ndarray, counts: np.ndarray, scratch: np.ndarray) -> bool:
+    """Return whether there is room for all that can be given back."""
+    used = loop.visits.shape[0] - loop.visit_pool.left
+    for place in range(scan.boxes.shape[0] - 1):
+        if scan.boxes[place].room - scan.boxes[place].n < used:
+            return False
+    if scratch.shape[0] < loop.visits.shape[0] or turns.shape[0] < counts[0].turns + used:
+        return False
+    return pieces_left(scan, most_pieces(scan, used))
+
+
+@kernel
+def most_pieces(scan: State, used: int) -> int:
+    """Return how many pieces of queues so many tuples take at the most."""
+    return 2 * scan.options.tasks + used // CHUNK + 1
+
+
+@kernel
 def take_back(
-    loop: State, scan: State, until: int, lent: np.ndarray, turns: np.ndarray, counts: np.ndarray, scratch: np.ndarray
+    loop: State,
+    scan: State,
+    until: int,
+    changed: int,
+    lent: np.ndarray,
+    turns: np.ndarray,
+    counts: np.ndarray,
+    scratch: np.ndarray,
 ) -> None:
-    """Give all tuples back to the scan, for which there is room; all before `until` is done, nothing at it."""
+    """Give all tuples back to the scan, for which there is room; all before `until` is done, nothing at it.
+
+    `changed`: control has changed where key groups are.
+    """
     for host in range(scan.links.shape[0]):
         if scan.links[host].rate > 0:
             scan.links[host].free = loop.hosts[host].link_free
     for task in range(scan.options.tasks):
         lent[task].stopped = is_stopped(loop, task)
+        lent[task].changed = changed
     _take_events(loop, scan, lent, counts, scratch)
     _take_coming(loop, scan, counts, scratch)
     for task in range(scan.options.tasks):
@@ -48,6 +77,9 @@ def take_back(
             _take_service(loop, scan, task, lent)
             _take_lanes(loop, scan, task, lent, turns, counts, scratch)
     _set_turns(scan, lent, turns, counts, until)
+    counts[0].event = next_event(loop)
+    scan.span.begin = until
+    scan.span.end = until
 
 
 @kernel
@@ -327,6 +359,7 @@ def _note_turn(turns: np.ndarray, counts: np.ndarray, task: int, visit: int, pla
 def _set_turns(scan: State, lent: np.ndarray, turns: np.ndarray, counts: np.ndarray, until: int) -> None:
     """Find out when the turns of messages come; forget those whose turn has come."""
     left = 0
+    counts[0].due = FAR_NS
     for k in range(counts[0].turns):
         if turns[k].lent == 0:
             turns[left] = turns[k]
@@ -336,5 +369,6 @@ def _set_turns(scan: State, lent: np.ndarray, turns: np.ndarray, counts: np.ndar
                 one.at = FAR_NS
             elif lent[one.task].changed == 1 or one.at == 0 or one.at >= FAR_NS:
                 one.at = turn_at(scan, one.task, one.place, until)
+            counts[0].due = min(counts[0].due, one.at)
             left += 1
     counts[0].turns = left

@@ -179,12 +179,15 @@ def _longer(array: np.ndarray, room: int) -> np.ndarray:
 
 
 def more_boxes(state: ScanState, wanted: dict[int, int], need: int) -> None:
-    """Room for what `need` services send, and then some: `wanted` is what one of them sends at the most."""
+    """Room for what `need` services send, and then some: `wanted` is what one of them sends at the most.
+
+    In few large steps: room takes memory when it is used, what is copied takes it twice.
+    """
     rooms = state.boxes["room"].copy()
     for place, fan in wanted.items():
         least = int(state.boxes["n"][place]) + max(need, 1024 // max(1, fan)) * fan + 1024
         if rooms[place] < least:
-            rooms[place] = max(least, 2 * rooms[place])
+            rooms[place] = max(least, 4 * rooms[place])
     if np.array_equal(rooms, state.boxes["room"]):
         return
     box = np.zeros(int(rooms.sum()), PARCEL)
@@ -197,7 +200,7 @@ def more_boxes(state: ScanState, wanted: dict[int, int], need: int) -> None:
 
 
 def more_chunks(state: ScanState) -> None:
-    """Room for the backlog in few large steps: room takes memory when it is used, what is copied takes it twice."""
+    """Room for the backlog, in few large steps as well."""
     old = state.chunk_next.shape[0]
     new = _PIECES[0] if old == 0 else max(_PIECES[1], (4 if old < _PIECES[2] else 2) * old)
     links = _longer(state.chunk_next, new)

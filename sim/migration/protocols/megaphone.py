@@ -142,11 +142,7 @@ class Megaphone(ReconfigurationProtocol):
         ctx.line_up("turn", message.note)
 
     def on_turn(self, ctx: ReconfigurationContext, message: Message) -> None:
-        step, _ = _pair(message)
-        if ctx.has_waited(message):
-            ctx.line_up("turn", step, message)  # something may have come behind it
-        else:
-            ctx.tell("drained", step)
+        ctx.tell("drained", message.note)
 
 
 def _pair(message: Message) -> tuple[int, int]:

@@ -33,7 +33,6 @@ from sim.control.scans import Scans
 from sim.engine import simulate
 from sim.kernel.choice import kernel_for
 from sim.kernel.event_loop.plane import CompiledPlane
-from sim.migration.reconfiguration import ReconfigurationContext
 from sim.plain.plane import PlainPlane
 
 PLAIN_PLANE, *_ = PLANES
@@ -180,14 +179,14 @@ def test_with_a_drain_nothing_waits_longer_before_a_step_than_without_steps() ->
 
 
 def test_a_drain_that_looks_once_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ReconfigurationContext, "has_waited", lambda *_: False)
+    monkeypatch.setattr(PlainPlane, "has_waited", lambda *_: False)
     calm, after = waits_of("drain")
     assert max(after) > calm
 
 
 def test_a_drain_that_waits_for_an_empty_queue_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A task that scans has none: the second step never begins."""
-    monkeypatch.setattr(ReconfigurationContext, "has_waited", lambda *_: True)
+    monkeypatch.setattr(PlainPlane, "has_waited", lambda *_: True)
     steps = simulate(scenario_from(draining("drain")), plane=PlainPlane).tables["reconfigurations"]
     assert int((steps["installed_ns"] > 0).sum()) == 1
 

@@ -46,6 +46,12 @@ def test_both_planes_agree_on_each_action_alone(verb: str, seeds: range) -> None
         assert on_both(job(seed, seed % 3 == 0), seed, verbs.get(verb, (verb,))) == [], seed
 
 
+@pytest.mark.parametrize("seeds", [range(8), pytest.param(range(8, 60), marks=pytest.mark.slow)], ids=str)
+def test_both_planes_agree_on_tasks_that_line_up(seeds: range) -> None:
+    for seed in seeds:
+        assert on_both(job(seed, seed % 3 == 0), seed, ("line_up", "line_up", *VERBS)) == [], seed
+
+
 def movable(seed: int, **fixed: Any) -> dict[str, Any]:
     """A job in which a host may fail: only there are the ids kept that instances need."""
     raw = job(seed, seed % 3 == 0, **fixed)

@@ -26,7 +26,7 @@ from sim.control.cluster import RunPlan
 from sim.engine import simulate
 from sim.kernel import choice
 from sim.kernel.choice import kernel_for
-from sim.kernel.event_loop.codes import NONE
+from sim.kernel.event_loop.codes import NONE, SENT
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.kernel.hand_over.borrowing import Borrowing
 from sim.kernel.hand_over.loans import FAR_NS
@@ -59,6 +59,21 @@ def lending_job(seed: int) -> dict[str, Any]:
     return raw
 
 
+def draining_job(seed: int) -> dict[str, Any]:
+    """One whose tasks are busy, and whose queues drain between two steps."""
+    draw, raw = Random(f"draining {seed}"), lending_job(seed)
+    op = raw["operators"]["op"]
+    service_ms = draw.choice([0.5, 1, 2])
+    mean = "mean" if op["service"]["distribution"] == "exponential" else "value"
+    op["service"][mean] = f"{service_ms} ms"
+    raw["workload"]["src"]["rate"] = f"{draw.choice([500, 800, 900]) * op['parallelism'] / service_ms} /s"
+    raw["network"]["latency"] = draw.choice(["1 ms", "5 ms", "5 ms"])
+    for event in raw["events"].values():
+        event.pop("next", None)
+        event["gap"] = "drain"
+    return raw
+
+
 def lending(length_ns: int) -> PlaneFactory:
     def factory(*given: Any) -> Borrowing:
         PLANES[:] = [Borrowing(*given, length_ns=length_ns)]
@@ -67,14 +82,20 @@ def lending(length_ns: int) -> PlaneFactory:
     return factory
 
 
-def differs(seed: int, seen: Counter[str] | None = None, reference: PlaneFactory = CompiledPlane) -> list[str]:
+def differs(
+    seed: int,
+    seen: Counter[str] | None = None,
+    reference: PlaneFactory = CompiledPlane,
+    job: Callable[[int], dict[str, Any]] = lending_job,
+) -> list[str]:
     """What differs from the reference, for the job of that seed and one length of loans."""
-    raw = lending_job(seed)
+    raw = job(seed)
     if reference is PlainPlane:  # which keeps no histograms
         raw.pop("recording", None)
     both = rows_of(raw, lending(Random(f"length {seed}").choice(LENGTHS_NS)))
     if seen is not None:
         seen["loans"] += PLANES[0].loans
+        seen["lines up in the scan"] += PLANES[0].line_ups
         seen["steps"] += both.tables["reconfigurations"]["step"].size
         seen["mostly in the scan"] += PLANES[0].scan_share() > 0.5
         seen["ended in a step"] += bool((both.tables["reconfigurations"]["installed_ns"] == NEVER).any())
@@ -98,11 +119,21 @@ def test_rows_are_those_of_the_plain_plane(seeds: range) -> None:
         assert differs(seed, reference=PlainPlane) == [], seed
 
 
+@pytest.mark.parametrize("seeds", parts(20, 80))
+def test_rows_do_not_depend_on_who_has_the_queues_that_drain(seeds: range) -> None:
+    seen = Counter[str]()
+    for seed in seeds:
+        reference = PlainPlane if seed % 10 == 0 else CompiledPlane
+        assert differs(seed, seen, reference, draining_job) == [], seed
+    assert seen["lines up in the scan"] > 2 * len(seeds)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_a_long_campaign_of_loans(part: int) -> None:
     for seed in range(120 + part * 400, 520 + part * 400):
         assert differs(seed) == [], seed
+        assert differs(seed, job=draining_job) == [], seed
 
 
 # -- loans that are broken on purpose
@@ -181,6 +212,42 @@ def counts_applied_tuples(plane: Any) -> None:
     plane._look_for_older = broken
 
 
+def lining_up(change: Callable[[Any], None], before: Callable[[Any, int], None] = _nothing) -> Callable[[Any], None]:
+    """Something else is done where messages line up in the scan."""
+
+    def breaks(plane: Any) -> None:
+        right = plane._goes_without
+
+        def broken(at_ns: int) -> bool:
+            before(plane, at_ns)
+            done: bool = right(at_ns)
+            if done:
+                change(plane)
+            return done
+
+        plane._goes_without = broken
+
+    return breaks
+
+
+def not_counted(plane: Any) -> None:
+    plane.state.messages["counts"][SENT, 0] -= 1
+
+
+def in_front(plane: Any) -> None:
+    """Messages that line up go in front of what waits."""
+    own = plane._turns[: int(plane._counts["turns"][0])]
+    own["place"] = plane._scan.state.queues["gone"][own["task"]]
+    own["at"] = plane._at_ns + 1
+    plane._next_ns = plane._at_ns + 1
+
+
+def blind(plane: Any, at_ns: int) -> None:
+    """What comes at the same instant is not seen."""
+    box = plane._scan.state.box
+    box["at"][box["at"] == at_ns] += 1
+
+
 def without(name: str, value: Callable[..., object] = _nothing) -> Callable[[Any], None]:
     """A part of a loan is left out."""
 
@@ -208,14 +275,22 @@ MUTANTS: dict[str, Callable[[Any], None]] = {
 }
 
 
-@pytest.mark.parametrize("mutant", MUTANTS)
+DRAINS = {
+    "messages that line up count once": lining_up(not_counted),
+    "messages line up in front": lining_up(in_front),
+    "messages line up before what comes at the same instant": lining_up(_nothing, blind),
+    "tasks of one host are far apart": lambda plane: plane._lent.__setitem__("near", 0),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS | DRAINS)
 def test_broken_loans_are_noticed(mutant: str) -> None:
     def broken(seed: int) -> list[str]:
-        raw = lending_job(seed)
+        raw = draining_job(seed) if mutant in DRAINS else lending_job(seed)
 
         def factory(*given: Any) -> Borrowing:
             plane = lending(Random(f"length {seed}").choice(LENGTHS_NS))(*given)
-            MUTANTS[mutant](plane)
+            (MUTANTS | DRAINS)[mutant](plane)
             return plane
 
         return differences(rows_of(raw, CompiledPlane), rows_of(raw, factory))

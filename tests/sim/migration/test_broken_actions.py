@@ -23,7 +23,7 @@ from sim.control.cluster import RunPlan
 from sim.engine import records, simulate
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.plain.instances import Actions
-from sim.plain.partition import Visit
+from sim.plain.partition import Message, Visit
 from sim.plain.plane import PlainPlane
 from sim.plain.task import Task
 
@@ -122,7 +122,36 @@ def include_the_cut(patch: pytest.MonkeyPatch) -> tuple[str, ...]:
     return ("pause", "hold", "unhold", "send")
 
 
-ERRORS = [ignore_the_cut, route_at_arrival, shorten_a_pause, forward_early, merge_unsorted, include_the_cut]
+def line_up_once(patch: pytest.MonkeyPatch) -> tuple[str, ...]:
+    """A message that lines up is told at its first turn, whatever has come behind it."""
+    patch.setattr(PlainPlane, "has_waited", lambda *_: False)
+    return ("line_up", "work")
+
+
+def line_up_without_waiting(patch: pytest.MonkeyPatch) -> tuple[str, ...]:
+    """A message that lines up does not go through the queue."""
+    right = Task.arrive
+
+    def arrive(self: Task, *items: Any) -> None:
+        for item in items:
+            if isinstance(item, Message) and item.lined_up:
+                item.turn = False
+        right(self, *items)
+
+    patch.setattr(Task, "arrive", arrive)
+    return ("line_up", "work")
+
+
+ERRORS = [
+    ignore_the_cut,
+    route_at_arrival,
+    shorten_a_pause,
+    forward_early,
+    merge_unsorted,
+    include_the_cut,
+    line_up_once,
+    line_up_without_waiting,
+]
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=[error.__name__ for error in ERRORS])

@@ -16,7 +16,6 @@ from test_planes import differences
 from models.records.tables import NEVER
 from models.scenario.inputs import Configuration
 from sim.kernel.event_loop.plane import CompiledPlane
-from sim.migration.reconfiguration import ReconfigurationContext
 from sim.plain.parcels import Parcels
 from sim.plain.partition import Contents
 from sim.plain.plane import PlainPlane
@@ -155,7 +154,7 @@ def test_with_a_drain_each_queue_is_empty_before_the_next_step() -> None:
 
 def test_a_drain_that_looks_once_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """What waited for the step has been served then, and more has come meanwhile."""
-    monkeypatch.setattr(ReconfigurationContext, "has_waited", lambda *_: False)
+    monkeypatch.setattr(PlainPlane, "has_waited", lambda *_: False)
     assert any("is full" in one for one in full_queues(busy_job("drain")))
 
 
