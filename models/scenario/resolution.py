@@ -175,10 +175,13 @@ def _state(state: State, w: int, ids_stand_for_many: bool) -> State:
     """Return a state of which a record changes as much as w do; where an id stands for w, so does its entry."""
     if isinstance(state, FixedState):
         return state if state.change_bytes is None else _with(state, change_bytes=state.change_bytes * w)
-    if isinstance(state, PerKeyState):
-        return _with(state, entry_bytes=state.entry_bytes * w) if ids_stand_for_many else state
-    assert isinstance(state, (PerTupleState, WindowState))
-    return _with(state, entry_bytes=state.entry_bytes * w)
+    if isinstance(state, PerKeyState) and not ids_stand_for_many:
+        return state
+    assert isinstance(state, (PerKeyState, PerTupleState, WindowState))
+    size = state.entry_bytes
+    if isinstance(size, Mapping):  # by the input that a record comes from
+        return _with(state, entry_bytes=FrozenMap({name: each * w for name, each in size.items()}))
+    return _with(state, entry_bytes=size * w)
 
 
 def has_nexmark_keys(scenario: Scenario, name: str) -> bool:

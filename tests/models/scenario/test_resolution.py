@@ -126,6 +126,13 @@ def test_numbers_of_records_are_divided_and_what_is_of_one_is_multiplied(number:
     assert found == expected
 
 
+def test_a_state_by_id_of_nexmark_whose_size_depends_on_the_input_is_multiplied() -> None:
+    state = {"model": "per-key", "bytes": {"in": "9 B"}}
+    keys = {"distribution": "nexmark", "field": "auction.id"}
+    changes = {"operators.count.state": state, "workload.in.keys": keys}
+    assert at(made(changes), "operators.count.state.entry_bytes") == {"in": 90.0}
+
+
 def test_what_batches_and_changelogs_count_is_divided() -> None:
     spark = {**RAW, "resolution": W, "engine": "spark", "hosts": {"worker": {"count": 2}}}
     spark["fault_tolerance"] = {"interval": "1 s", "micro_batches": {"max_offsets": 90}}
