@@ -5,8 +5,8 @@
 A Flink job of 24 slots counts 8,000 records/s by key on 24 of 25 TaskManagers, with a checkpoint every 10 s. One
 TaskManager dies in the middle; its tasks start again in the slot of the spare one, and all others with them. The table
 has CPU time, real time per run time and the peak of memory for the run with and without the failure, each in a process
-of its own after a run that compiles. One line is the same job with one record for ten: rates are divided by ten, and
-a service is the sum of ten. In the next two, barriers overtake. There the second has queues with a bound, and tasks
+of its own after a run that compiles. One line is the same job with one record for ten, `resolution = 10`. In the next
+two, barriers overtake. There the second has queues with a bound, and tasks
 of which the busiest works 96 % of the time: while the job catches up they are full, and the backlog waits in the
 sources.
 
@@ -56,15 +56,16 @@ def scenario(
     bounded: bool = False,
 ) -> Scenario:
     """The job; one simulated record stands for `scale`."""
-    each_s = (_BUSY_BOUNDED if bounded else _BUSY) * _SLOTS / rate_per_s * scale
+    each_s = (_BUSY_BOUNDED if bounded else _BUSY) * _SLOTS / rate_per_s
     kill = {"kind": "host-failure", "host": "taskmanager-3", "at": f"{minutes / 2!r} min"}
     made: Scenario = scenario_from(
         {
             "engine": "flink",
             "duration": f"{minutes!r} min",
+            "resolution": scale,
             "workload": {
                 "records": {
-                    "rate": f"{rate_per_s / scale!r} /s",
+                    "rate": f"{rate_per_s!r} /s",
                     "keys": {"distribution": "uniform", "count": 100_000},
                 }
             },
@@ -75,8 +76,8 @@ def scenario(
                     "inputs": {"records": "key"},
                     "parallelism": _SLOTS,
                     "key_groups": 128,
-                    "service": _service(each_s, scale),
-                    "state": {"model": "fixed", "bytes": "8 MB", "change": f"{100 * scale} B"},
+                    "service": {"distribution": "exponential", "mean": f"{each_s!r} s"},
+                    "state": {"model": "fixed", "bytes": "8 MB", "change": "100 B"},
                     **({"buffer": _BUFFER} if bounded else {}),
                 },
                 "out": {"kind": "sink", "inputs": {"count": "shuffle"}},
@@ -97,13 +98,6 @@ def scenario(
     return made
 
 
-def _service(mean_s: float, scale: int) -> dict[str, object]:
-    """Return the law of `scale` exponential services one after the other, which take so long on average."""
-    if scale == 1:
-        return {"distribution": "exponential", "mean": f"{mean_s!r} s"}
-    return {"distribution": "gamma", "mean": f"{mean_s!r} s", "shape": float(scale)}
-
-
 def large(minutes: float, scale: int, seed: int = 1) -> Scenario:
     """Return the job with 40 GB of state; one simulated record stands for `scale`."""
     rate_per_s, changed = 20_000.0, 50e6
@@ -111,14 +105,11 @@ def large(minutes: float, scale: int, seed: int = 1) -> Scenario:
     raw |= {
         "duration": f"{minutes!r} min",
         "replications": 1,
+        "resolution": scale,
         "seed": seed,
         "recording": {"detail": "histograms"},
         "limits": {"memory": "64 GiB"},
     }
-    counts = raw["operators"]["state"]
-    raw["workload"]["events"]["rate"] = f"{rate_per_s / scale!r} /s"
-    counts["service"] = _service(_BUSY * _SLOTS / rate_per_s * scale, scale)
-    counts["state"]["change"] = f"{changed / (60 * rate_per_s) * scale!r} B"
     raw["events"]["kill"]["at"] = f"{minutes / 2!r} min"
     made: Scenario = scenario_from(raw)
     return made

@@ -9,8 +9,8 @@ each in a process of its own after a run that compiles. Two lines have one recor
 the load, of which one has no event at all, so that the scan has the run.
 
 The lines of query 4 are NEXMark's: 250,000 events/s for 1,200 s, of which auctions live for half a day on average and
-keep their bids, and a quarter of the bins moves `optimised` after 400 s and after 800 s. One record stands for several:
-a run has at most ten million auctions.
+keep their bids, and a quarter of the bins moves `optimised` after 400 s and after 800 s. One record stands for several
+(`resolution`): at most ten million auctions are simulated.
 """
 
 from __future__ import annotations
@@ -71,18 +71,18 @@ _QUERIES = {"query 4, one for ten": 10, "query 4, one for four": 4}  # and how m
 def query(stands_for: int, seconds: float) -> Scenario:
     """Return NEXMark's query 4 on 4 machines of 4 tasks, with the auctions and sizes of the published experiment."""
     loaded = read_scenario(resolve("nexmark-q4")).scenario
-    rate = _EVENTS / stands_for
     changes: dict[str, Any] = {
         "duration": f"{seconds!r} s",
-        "workload.auctions.rate": f"{0.06 * rate!r} /s",
-        "workload.bids.rate": f"{0.92 * rate!r} /s",
-        "workload.bids.keys.in_flight": round(2592 * rate),  # auctions of 12 h
+        "resolution": stands_for,
+        "workload.auctions.rate": f"{0.06 * _EVENTS!r} /s",
+        "workload.bids.rate": f"{0.92 * _EVENTS!r} /s",
+        "workload.bids.keys.in_flight": 2592 * _EVENTS,  # auctions of 12 h
         "operators.close.parallelism": _TASKS,
         "operators.close.key_groups": 4096,
         "operators.close.postpone": {"distribution": "uniform", "low": "1 ms", "high": "24 h"},
-        "operators.close.service": {"distribution": "deterministic", "value": f"{0.5 * stands_for!r} us"},
-        "operators.close.state": {"model": "per-tuple", "bytes": f"{32 * stands_for} B"},
-        "operators.close.output.tuple": f"{136 * stands_for} B",
+        "operators.close.service": {"distribution": "deterministic", "value": "0.5 us"},
+        "operators.close.state": {"model": "per-tuple", "bytes": "32 B"},
+        "operators.close.output.tuple": "136 B",
         "hosts": {"load": {}, "machine": {"count": 4, "network": "1.25 GB/s"}},
         "placement": {
             "operators": dict.fromkeys(("auctions", "bids", "average", "sink"), "load"),

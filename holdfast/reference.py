@@ -458,6 +458,10 @@ there is none. Unit and meaning of each column are in the file too, as metadata 
 
 A run is recorded by tuples or as histograms (`recording.detail`). From histograms quantiles are off by at most 0.4 %,
 `--raw` cannot give visits and deliveries, and intervals are longer than stated below in runs of more than an hour.
+
+Where a simulated record stands for several (`resolution` of the scenario and of `summary.json`), columns of tuples
+count those of the job. Rows of `visits`, `waiting`, `deliveries` and `dropped`, and the counts of `times` and
+`time_bins`, are about simulated ones.
 """
 _PARQUET_TYPES = {"double": "float64", "string": "text"}
 

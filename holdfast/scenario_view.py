@@ -34,6 +34,7 @@ def document(scenario: Scenario, inputs: RunInputs | None) -> dict[str, Any]:
         "seed": scenario.seed,
         "duration_s": scenario.duration_s,
         "replications": scenario.replications,
+        "resolution": scenario.resolution,
         "operators": {name: _operator(scenario, name, one) for name, one in load.operators.items()},
         "hosts": {name: asdict(host) | {"tasks": list(host.tasks)} for name, host in load.hosts.items()},
         "structure": _structure_facts(scenario, load),
@@ -134,6 +135,8 @@ def tables(scenario: Scenario, inputs: RunInputs | None) -> Iterator[Any]:
         f"{display.about(size.events, 4)} events; "
         f"about {display.size(size.memory_bytes)} and {display.duration(size.time_s)} of one core."
     )
+    if scenario.resolution > 1:
+        yield f"Of simulated records, one of which stands for {display.count(scenario.resolution)}."
     yield from (f"warning: {one}" for one in warnings(scenario, inputs, load))
     yield from (f"assumed: {text}" for text in load.assumptions)
 

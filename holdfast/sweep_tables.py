@@ -9,7 +9,7 @@ from analysis.runs.metrics import is_time, quantity
 from holdfast.terminal import table
 from models import display
 from scenarios.sweeps.plan import short_names
-from scenarios.sweeps.summary import differences
+from scenarios.sweeps.summary import differences, resolutions_said
 
 if TYPE_CHECKING:
     from analysis.comparison import Difference
@@ -63,7 +63,8 @@ def sweep_line(result: SweepResult) -> str:
     """Return how many runs there are and where."""
     many = (display.count(len(result.plan.points), "design"), display.count(len(result.rows), "run"))
     text = f"{', '.join(many)} in {result.directory}"
-    return f"{text}; digest {result.digest[:12]}"
+    coarse = resolutions_said(result)
+    return f"{text}; digest {result.digest[:12]}" + (f". {coarse}" if coarse else "")
 
 
 def comparison_table(found: Sequence[Difference]) -> Table:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
-from models.records.tables import BOTH, EVENT_LOOP, PLAIN, Kernel, RunRecords
+import numpy as np
+
+from models.records.tables import BOTH, EVENT_LOOP, PLAIN, TABLES, Kernel, RunRecords
 from models.scenario.inputs import ENGINES, Engine, RunInputs
 from models.scenario.scenario import Scenario
 from models.topology.layout import task_name
@@ -182,9 +184,35 @@ def records(control: Control, duration_ns: int) -> RunRecords:
         task_operator=tuple(cluster.task_operator),
         hosts=plan.host_names,
         servers=_servers(cluster),
-        tables=recorder.tables(tables, plane.messages()),
+        tables=_of_job(recorder.tables(tables, plane.messages()), plan),
         kernel=kernel,
+        resolution=plan.resolution,
     )
+
+
+def _of_job(tables: Mapping[str, Mapping[str, np.ndarray]], plan: RunPlan) -> Mapping[str, Mapping[str, np.ndarray]]:
+    """Return the tables with numbers of tuples of the job, in place of simulated ones, which stand for several.
+
+    Rows of single tuples, and histograms of them, stay as they are.
+    """
+    w = plan.resolution
+    if w == 1:
+        return tables
+    made = {name: dict(columns) for name, columns in tables.items()}
+    for name, columns in TABLES.items():
+        for column in columns:
+            if column.counts:
+                made[name][column.name] = _frozen(made[name][column.name] * w)
+    messages = made["messages"]
+    # A message has one tuple; acks that trim are of whole slices.
+    each = np.isin(messages["kind"], ("data", "local", "replay", *(["ack"] if plan.acker is not None else [])))
+    messages["count"] = _frozen(np.where(each, messages["count"] * w, messages["count"]))
+    return made
+
+
+def _frozen(array: np.ndarray) -> np.ndarray:
+    array.setflags(write=False)
+    return array
 
 
 def _servers(cluster: Cluster) -> tuple[int, ...]:

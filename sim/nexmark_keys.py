@@ -38,9 +38,13 @@ def nexmark_keys(keys: NexmarkKeys, events: np.ndarray, draws: np.ndarray) -> np
 
     Draws below the probability of the hot key give it; the rest of [0, 1) is stretched over the other ids. These are
     the last persons or the auctions in flight, the newest one included, and ten that are not created yet.
+
+    Where an event stands for several, it refers to what the first of them would, and an id stands for as many ids.
     """
     if keys.field in IN_ORDER:
         return events
+    if keys.each > 1:
+        return nexmark_keys(keys.of_every(1), events * keys.each, draws) // keys.each
     reference = REFERENCES[keys.field]
     created = (events // reference.in_cycle + 1) * reference.created
     newest = created - 1

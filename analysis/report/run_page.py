@@ -349,6 +349,12 @@ def _who(event: Death) -> str:
     return f"the workers of {event.host}" if isinstance(event, WorkerFailure) else event.host
 
 
+def _resolution(scenario: Scenario) -> tuple[Fact, ...]:
+    """Return for how many records a simulated one stands, where it is not one."""
+    w = scenario.resolution
+    return (Fact("resolution", f"one simulated record stands for {display.count(w)}"),) if w > 1 else ()
+
+
 def _facts(scenario: Scenario) -> tuple[Fact, ...]:
     """Return the facts of the scenario that matter for reading the results."""
     tolerance, warmup = scenario.fault_tolerance, scenario.warmup_s
@@ -360,6 +366,7 @@ def _facts(scenario: Scenario) -> tuple[Fact, ...]:
             display.duration(scenario.duration_s, 6) + (f", warm-up {display.duration(warmup, 6)}" if warmup else ""),
         ),
         Fact("replications", str(scenario.replications)),
+        *_resolution(scenario),
         Fact("hosts", ", ".join(f"{group.count} {name}" for name, group in scenario.hosts.items())),
         Fact("operators", str(len(scenario.operators))),
     ]

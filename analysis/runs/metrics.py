@@ -26,7 +26,17 @@ Metrics = dict[str, float | None]
 T = TypeVar("T")
 
 # Settings and provenance are no results: two designs would seem to differ by their names.
-_LEFT_OUT = ("scenario", "seed", "duration_s", "warmup_s", "recording", "kernel", "replications", "targets")
+_LEFT_OUT = (
+    "scenario",
+    "seed",
+    "duration_s",
+    "warmup_s",
+    "resolution",
+    "recording",
+    "kernel",
+    "replications",
+    "targets",
+)
 FREE_SECTIONS = ("messages.", "checkpoints.delayed.", "checkpoints.hosts.")
 
 

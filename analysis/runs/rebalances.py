@@ -167,7 +167,7 @@ def _lost(one: RunRecords, from_ns: int, until_ns: int) -> int:
     """Return the tuples that were dropped with killed tasks, or captured and never put back."""
     dropped = one.tables["dropped"]
     own = (dropped["at_ns"] >= from_ns) & (dropped["at_ns"] < until_ns)
-    return int((own & np.isin(dropped["reason"], _BY_THE_KILL)).sum())
+    return int((own & np.isin(dropped["reason"], _BY_THE_KILL)).sum()) * one.resolution
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ def _delivered(one: RunRecords, interval_ns: int) -> Ints:
     """Return the deliveries of each interval (n_intervals,)."""
     count = -(-one.duration_ns // interval_ns)
     if one.detail == "histograms":
-        return delivered_sums(one, interval_ns, count)[0]
+        return delivered_sums(one, interval_ns, count)[0] * one.resolution
     interval = one.tables["deliveries"]["delivered_ns"] // interval_ns
     # What is accepted at the very end of the run belongs to its last interval.
-    return np.bincount(np.minimum(interval, count - 1), minlength=count).astype(np.int64)
+    return np.bincount(np.minimum(interval, count - 1), minlength=count).astype(np.int64) * one.resolution

@@ -415,7 +415,8 @@ class RunSummary:
     """All replications of a run; a section is None where the scenario has nothing of that.
 
     Sections that a scenario cannot have (such as `checkpoints` without checkpointing) are None, while empty tuples mean
-    that nothing of the kind happened. `metrics_of` turns a summary into one number for each name, `to_document` into
+    that nothing of the kind happened. `resolution` is the number of tuples that a simulated one stands for; all numbers
+    of tuples are those of the job. `metrics_of` turns a summary into one number for each name, `to_document` into
     JSON.
     """
 
@@ -423,6 +424,7 @@ class RunSummary:
     seed: int
     duration_s: float
     warmup_s: float
+    resolution: int
     operators: Mapping[str, OperatorSummary]
     latency_s: Latency
     visible: Visible | None

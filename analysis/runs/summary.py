@@ -13,7 +13,8 @@ Which rows count, for a window [warm-up, duration):
 Where a replication was recorded as histograms its quantiles are off by at most 0.4 %, which `recording` says; counts,
 means, greatest values, `queue_mean` and `utilisation` are exact either way.
 Replications are pooled; `ci95` = [low, high] over replications (see `analysis.statistics.ratio_mean`). What
-was not seen is None, never NaN.
+was not seen is None, never NaN. Where a simulated tuple stands for several (`resolution`), numbers of tuples are those
+of the job.
 """
 
 from __future__ import annotations
@@ -82,9 +83,10 @@ def summarise(scenario: Scenario, records: Sequence[RunRecords]) -> RunSummary:
         seed=scenario.seed,
         duration_s=scenario.duration_s,
         warmup_s=scenario.warmup_s,
+        resolution=scenario.resolution,
         operators={name: _operator(scenario, name, records) for name in names},
-        latency_s=_latency(latencies),
-        visible=None if shown is None else _visible(*visible_times(scenario, shown, records)),
+        latency_s=_latency(latencies, scenario.resolution),
+        visible=None if shown is None else _visible(scenario, *visible_times(scenario, shown, records)),
         recording=_recording(records),
         engine=_engine(scenario),
         kernel=_kernel(records),
@@ -108,7 +110,9 @@ def summarise(scenario: Scenario, records: Sequence[RunRecords]) -> RunSummary:
         messages=_messages(records),
         guarantee=_guarantee(scenario, records),
         replications=tuple(
-            Replication(one.replication, _latency([own]).without_interval(), _guarantee(scenario, [one]))
+            Replication(
+                one.replication, _latency([own], scenario.resolution).without_interval(), _guarantee(scenario, [one])
+            )
             for one, own in zip(records, latencies, strict=True)
         ),
         targets=None,
@@ -202,11 +206,14 @@ def _operator(scenario: Scenario, name: str, records: Sequence[RunRecords]) -> O
     # A source or sink that never queues has no queue and no server to speak of.
     serves = scenario.operators[name].service is not None or any(one.seen for one in times)
     windows = [one.duration_ns - one.warmup_ns for one in found]
-    queue = mean_of([t.waiting_ns / window for t, window in zip(times, windows, strict=True) if serves and window > 0])
+    w = scenario.resolution
+    queue = mean_of(
+        [w * t.waiting_ns / window for t, window in zip(times, windows, strict=True) if serves and window > 0]
+    )
     capacity = [one.servers[one.operators.index(name)] * window for one, window in zip(found, windows, strict=True)]
     busy = mean_of([t.busy_ns / room for t, room in zip(times, capacity, strict=True) if serves and room > 0])
     return OperatorSummary(
-        sum(count_of(t.sojourns) for t in times) if found else None,
+        w * sum(count_of(t.sojourns) for t in times) if found else None,
         _durations([t.waits for t in times]),
         _durations([t.sojourns for t in times]),
         queue.mean,
@@ -222,14 +229,16 @@ def _durations(parts: Sequence[Times]) -> Durations:
     return Durations(found.mean, p50, p90, p95, p99, found.max, found.ci95)
 
 
-def _latency(parts: Sequence[Times]) -> Latency:
+def _latency(parts: Sequence[Times], resolution: int) -> Latency:
+    """Return the latency of tuples, of which each that was simulated stands for `resolution`."""
     found = described(parts, (*_SHARES, 0.999))
     p50, p90, p95, p99, p999 = found.quantiles
-    return Latency(found.mean, p50, p90, p95, p99, p999, found.max, found.count, found.ci95)
+    return Latency(found.mean, p50, p90, p95, p99, p999, found.max, found.count * resolution, found.ci95)
 
 
-def _visible(latencies: Sequence[Times], delays: Sequence[Times], hidden: int) -> Visible:
-    return Visible(_latency(latencies), _durations(delays), hidden)
+def _visible(scenario: Scenario, latencies: Sequence[Times], delays: Sequence[Times], hidden: int) -> Visible:
+    w = scenario.resolution
+    return Visible(_latency(latencies, w), _durations(delays), hidden * w)
 
 
 def _latencies(one: RunRecords) -> Times:

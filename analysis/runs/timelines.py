@@ -81,7 +81,9 @@ def latency_timeline(one: RunRecords, interval_ns: int = NS_PER_S) -> LatencyTim
 
     mean = np.full(at_ns.size, NEVER, np.int64)
     mean[seen] = sums // count[seen]
-    return LatencyTimeline(at_ns, count, mean, read(_rank("0.5", count)), read(_rank("0.99", count)), read(count))
+    return LatencyTimeline(
+        at_ns, count * one.resolution, mean, read(_rank("0.5", count)), read(_rank("0.99", count)), read(count)
+    )
 
 
 def _binned_timeline(one: RunRecords, interval_ns: int, at_ns: Ints) -> LatencyTimeline:
@@ -92,7 +94,7 @@ def _binned_timeline(one: RunRecords, interval_ns: int, at_ns: Ints) -> LatencyT
         for _, counts in delivered_histograms(one, interval_ns, at_ns.size)
     ]
     p50, p99 = (np.minimum(np.concatenate(columns), greatest) for columns in zip(*parts, strict=True))
-    return LatencyTimeline(at_ns, count, mean, p50, p99, greatest)
+    return LatencyTimeline(at_ns, count * one.resolution, mean, p50, p99, greatest)
 
 
 def latency_bin_parts(one: RunRecords, interval_ns: int = NS_PER_S) -> Iterator[BinCounts]:
@@ -105,11 +107,11 @@ def latency_bin_parts(one: RunRecords, interval_ns: int = NS_PER_S) -> Iterator[
         interval, latency = _delivered(one, interval_ns, at_ns.size)
         # Sparse: of thousands of bins an interval has a few.
         pairs, count = np.unique(np.stack([interval, bin_of(latency)]), axis=1, return_counts=True)
-        yield BinCounts(at_ns[pairs[0]], pairs[1], count.astype(np.int64))
+        yield BinCounts(at_ns[pairs[0]], pairs[1], count.astype(np.int64) * one.resolution)
         return
     for first, counts in delivered_histograms(one, interval_ns, at_ns.size):
         interval, in_bin = np.nonzero(counts)
-        yield BinCounts(at_ns[interval + first], in_bin, counts[interval, in_bin])
+        yield BinCounts(at_ns[interval + first], in_bin, counts[interval, in_bin] * one.resolution)
 
 
 def throughput(one: RunRecords, interval_ns: int = NS_PER_S) -> Series:
@@ -120,13 +122,13 @@ def throughput(one: RunRecords, interval_ns: int = NS_PER_S) -> Series:
         rows = one.tables["ended"]
         when = rows["at_ns"] // interval_ns
         counts = _summed(rows["operator"], when, rows["count"], len(one.operators), at_ns.size)
-        return Series(one.operators, at_ns, counts)
+        return Series(one.operators, at_ns, counts * one.resolution)
     visits = one.tables["visits"]
     ended = (visits["end_ns"] != NEVER) & (visits["end_ns"] < one.duration_ns)
     interval = visits["end_ns"][ended] // interval_ns
     flat = visits["operator"][ended].astype(np.int64) * at_ns.size + interval
     counts = np.bincount(flat, minlength=len(one.operators) * at_ns.size).astype(np.int64)
-    return Series(one.operators, at_ns, counts.reshape(len(one.operators), at_ns.size))
+    return Series(one.operators, at_ns, counts.reshape(len(one.operators), at_ns.size) * one.resolution)
 
 
 def queues(one: RunRecords) -> Series:

@@ -18,6 +18,7 @@ from holdfast.progress import progress
 from scenarios.files.write_once import refuse_page, write_text
 from scenarios.pages.claims import claims_page
 from scenarios.pages.elastic_claims import skew_table
+from scenarios.pages.migration_claims import resolutions_table
 from scenarios.studies.reproduce.claims import Outcome, tried
 from scenarios.studies.reproduce.tasks import TaskRunner
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from models.table import Table
 
 _CLAIM_FAILS = 4
-_ELASTIC = "elastic-upstream-backup"
+_ELASTIC, _MIGRATION = "elastic-upstream-backup", "live-migration"
 
 
 def reproduce(
@@ -57,6 +58,8 @@ def reproduce(
         terminal.show(*claims_tables(rows))
         if _ELASTIC in outcome.results:
             terminal.show(skew_table(outcome.results[_ELASTIC]))
+        if _MIGRATION in outcome.results:
+            terminal.show(resolutions_table(outcome.results[_MIGRATION]).brief)
     # `is False`: a claim that was not tried has None.
     if strict and any(row.holds is False for row in rows):
         raise typer.Exit(_CLAIM_FAILS)
@@ -69,7 +72,7 @@ def _write(path: Path, outcome: Outcome, command: str, force: bool) -> None:
         results.get("selective-replication"),
         command,
         results.get(_ELASTIC),
-        results.get("live-migration"),
+        results.get(_MIGRATION),
     )
     write_text(path, render_page(page), force=force)
 

@@ -20,6 +20,7 @@ from models import display
 from models.scenario.inputs import Engine, engine_of
 from models.scenario.rules import causes_of_backlog
 from models.steady_state.estimate import estimate
+from models.steady_state.scaled_down import resolution_said
 from models.validation_messages import path_text
 from scenarios.files.scenario import LoadedScenario, moved, read_scenario, resolve, scenario_text
 from scenarios.runs.execute import COMPILING
@@ -170,6 +171,7 @@ def _write(out: Path, command: str, result: RunResult, loaded: LoadedScenario, *
 
 def _show(result: RunResult) -> None:
     summary = result.typed_summary
+    terminal.show(*filter(None, [resolution_said(summary.resolution)]))
     terminal.show(tables.operators_table(summary.operators).brief, run_tables.latency_table(summary))
     terminal.show(*run_tables.visible_said(result.scenario, summary))
     if summary.checkpoints:

@@ -32,6 +32,11 @@ class Column:
     unit: str
     meaning: str
 
+    @property
+    def counts(self) -> bool:
+        """Return whether it is a number of tuples, or a sum over them."""
+        return self.unit == "tuples" or self.name == "delay_ns"
+
 
 def _time(name: str, meaning: str) -> Column:
     """Return the column of an instant or a time [ns]."""
@@ -450,6 +455,10 @@ class RunRecords:
     names that indices refer to; `tasks` grows when recovery starts a task on a host that had none. `task_operator`
     (n_tasks,): each task's operator. `tables`: table -> column -> array; those of TABLES, and where histograms were
     recorded also of HISTOGRAM_TABLES, with `visits` and `deliveries` empty.
+
+    `resolution`: tuples of the job that a simulated one stands for. Columns of TABLES that count tuples count those of
+    the job. Rows of `visits`, `waiting`, `deliveries` and `dropped`, and the tables of histograms, are about simulated
+    ones, each of which stands for so many.
     """
 
     replication: int
@@ -462,6 +471,7 @@ class RunRecords:
     servers: tuple[int, ...]  # per operator: threads of all its tasks at the start, at most the cores shared evenly
     tables: Mapping[str, Mapping[str, np.ndarray]]
     kernel: Kernel | None = None  # None where the data plane was given
+    resolution: int = 1
 
     @property
     def detail(self) -> Detail:

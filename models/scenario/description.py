@@ -56,6 +56,9 @@ class ScenarioDescription(Description):
     """Time at the start that no statistic counts."""
     replications: Count = 1
     """Independent runs, pooled in the summary."""
+    resolution: Count = 1
+    """Records of the job that one simulated record stands for: a coarser run is shorter, and less exact. Everything in
+    the file, and in the summary, is about the records of the job."""
     workload: ReadOnlyMap[SourceWorkload]
     """One table for each source operator: what comes in."""
     operators: NamedMap[Operator]

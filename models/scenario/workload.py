@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag
+from pydantic import BeforeValidator, Discriminator, Field, PrivateAttr, Tag
 
 from models.distributions import BatchSize, GapDistribution
 from models.scenario import nexmark
@@ -156,6 +156,18 @@ class NexmarkKeys(Description):
     """Field of the event that is the key: `person.id`, `auction.id`, `auction.seller`, `bid.auction`, `bid.bidder`."""
     in_flight: Count = 100
     """Auctions that bids refer to beside the hot one, the newest ones; for `bid.auction`."""
+    _each: int = PrivateAttr(default=1)
+
+    @property
+    def each(self) -> int:
+        """Return the number of events that one stands for, and of ids that one id stands for."""
+        return self._each
+
+    def of_every(self, count: int) -> NexmarkKeys:
+        """Return the keys of a run in which one event stands for so many."""
+        made = self.model_copy()
+        made._each = count
+        return made
 
 
 Keys = Annotated[UniformKeys | ZipfKeys | ProfileKeys | NexmarkKeys, Field(discriminator="distribution")]
@@ -200,13 +212,15 @@ class SourceWorkload(Description):
             return None
         if not isinstance(self.keys, NexmarkKeys):
             return self.keys.count
-        return nexmark.most_ids(self.keys.field, peak_per_s(self.rate) * duration_s)
+        events, each = peak_per_s(self.rate) * duration_s, self.keys.each
+        return -(-nexmark.most_ids(self.keys.field, events * each) // each)
 
     def keys_within(self, window_s: float) -> int | None:
         """Return an upper bound of its different keys in a part of the run; None for key groups of a profile."""
         if not isinstance(self.keys, NexmarkKeys):
             return self.most_keys(window_s)
-        return nexmark.ids_within(self.keys.field, peak_per_s(self.rate) * window_s, self.keys.in_flight)
+        events, each = peak_per_s(self.rate) * window_s, self.keys.each
+        return -(-nexmark.ids_within(self.keys.field, events * each, self.keys.in_flight) // each)
 
 
 def peak_per_s(rate: Rate) -> float:

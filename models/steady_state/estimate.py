@@ -22,9 +22,11 @@ from models import display, units
 from models.errors import InputFault, raise_if_any
 from models.records.tables import bucket_ns
 from models.scenario.cluster import ExponentialFailures
-from models.scenario.events import Detail, Limits
+from models.scenario.events import Detail
 from models.scenario.inputs import Engine, RateSeries, RunInputs
 from models.scenario.job import FixedState
+from models.scenario.resolution import simulated
+from models.scenario.rules import resolution
 from models.scenario.rules.int64_limits import whole_time_faults
 from models.scenario.scenario import Scenario
 from models.steady_state import scaled_down
@@ -275,6 +277,8 @@ def estimate(
 ) -> Estimate:
     """Return the estimated size of a run of a valid scenario, with recorded rates by source and shares by stream.
 
+    It is that of what is simulated: where one record stands for several, all figures are smaller.
+
     `engine`: the plain one takes far more time and memory for a tuple. The constants of the model are measured; runs
     within a kernel differ by a factor of two.
 
@@ -283,7 +287,7 @@ def estimate(
     >>> size.tuples, size.steps
     (12000.0, 36000.0)
     """
-    inputs = RunInputs(rates=rate_series or {}, shares=shares or {})
+    scenario, inputs = simulated(scenario, RunInputs(rates=rate_series or {}, shares=shares or {}))
     rates = flows(scenario, inputs)
     over = scenario.duration_s * scenario.replications
     tuples = sum(rates[name].rate_out.mean_per_s for name in scenario.workload)
@@ -331,6 +335,7 @@ def estimate(
 
 def detail_and_steps(scenario: Scenario, inputs: RunInputs) -> tuple[Detail, float]:
     """Return `detail` and `steps` of the estimate, and nothing that takes longer."""
+    scenario, inputs = simulated(scenario, inputs)
     rates = flows(scenario, inputs)
     steps = _steps(scenario, rates) + _doubled(scenario, rates)
     events = _control_rows(scenario) * scenario.replications
@@ -478,22 +483,23 @@ def _heartbeats(scenario: Scenario) -> float:
     return hosts * over / scenario.detector.heartbeat_s if scenario.detector.errs else 0.0
 
 
-def _one_for_many(limits: Limits, estimated: Estimate) -> str:
+def _one_for_many(scenario: Scenario, estimated: Estimate) -> str:
     """Return the advice to let one record stand for k: with the least power of ten that gets below all limits.
 
-    Steps, memory and time are about proportional to the rates.
+    Steps, memory and time are about proportional to the rates. There is none where the job does not allow it.
     """
+    limits = scenario.limits
     over = max(
         estimated.steps / limits.steps,
         estimated.memory_bytes / limits.memory_bytes,
         estimated.time_s / limits.time_s,
     )
-    k = 10 ** max(1, math.ceil(math.log10(over))) if 1 < over < math.inf else math.inf
-    if k > scaled_down.MOST:
+    if not 1 < over < math.inf:
         return ""
-    scaled = f"divide rates by {k}, multiply service times, sizes of tuples and what they change in states by {k}"
-    law = f'a service with an exponential time gets distribution = "gamma" and shape = {k}'
-    return f"let one record stand for {k} ({scaled}; {law}; {scaled_down.measured_error(int(k))}), "
+    k = scenario.resolution * 10 ** max(1, math.ceil(math.log10(over)))
+    if k > scaled_down.MOST or any(resolution.faults(scenario.model_copy(update={"resolution": k}))):
+        return ""
+    return f"let one record stand for {k} (resolution = {k}: {scaled_down.measured_error(k)}), "
 
 
 def check_limits(scenario: Scenario, estimated: Estimate) -> None:
@@ -501,7 +507,7 @@ def check_limits(scenario: Scenario, estimated: Estimate) -> None:
     limits = scenario.limits
     # All three figures are of all replications together.
     fewer = "give it fewer replications, " if scenario.replications > 1 else ""
-    hint = f"make the run shorter, {fewer}{_one_for_many(limits, estimated)}or raise the limit"
+    hint = f"make the run shorter, {fewer}{_one_for_many(scenario, estimated)}or raise the limit"
     faults = list(estimated.faults)
     if estimated.steps > limits.steps:
         faults.append(

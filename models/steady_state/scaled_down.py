@@ -4,12 +4,27 @@ from __future__ import annotations
 
 from models import display
 
-LONGER = {10: 0.0283, 50: 0.0789, 100: 0.114, 1000: 0.614}
+LONGER = {10: 0.0271, 50: 0.0789, 100: 0.148, 1000: 0.63}
 """Records that one stands for -> by how much recoveries are longer, in 24 replications of the Flink job of
 `benchmarks/scaled.py`. A service is the sum of as many. What is longer is the time until the last task has caught up:
 fewer records are divided less evenly among tasks."""
 
 MOST = max(LONGER)  # records for which one may stand; with more little of a job is left
+
+
+def resolution_said(*resolutions: int) -> str:
+    """Return the sentence that says for how many records one stands, in one run or in several; "" where each is one.
+
+    >>> resolution_said(1)
+    ''
+    >>> resolution_said(10, 100)
+    'One simulated record stands for 10 to 100; all counts are of records of the job.'
+    """
+    low, high = min(resolutions), max(resolutions)
+    if high == 1:
+        return ""
+    many = display.count(high) if low == high else f"{display.count(low)} to {display.count(high)}"
+    return f"One simulated record stands for {many}; all counts are of records of the job."
 
 
 def measured_error(k: int) -> str:

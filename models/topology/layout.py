@@ -19,7 +19,7 @@ from models.scenario.cluster import HostGroup
 from models.scenario.description import ScenarioDescription
 from models.scenario.fault_tolerance import ActiveReplica
 from models.scenario.job import Operator
-from models.scenario.workload import SellerKeys
+from models.scenario.workload import Keys, OutputKeys, SellerKeys
 
 
 def task_name(operator: str, index: int) -> str:
@@ -272,6 +272,24 @@ def keys_seen(scenario: ScenarioDescription, name: str, within_s: float | None =
         else:
             largest = max(largest, output.keys.count)
     return float(largest)
+
+
+def laws_of_keys(scenario: ScenarioDescription, name: str) -> Iterator[Keys | OutputKeys]:
+    """Yield the laws of the keys that come to an operator; those of sources that could not be read are left out."""
+    seen, left = {name}, [*scenario.operators[name].inputs]
+    while left:
+        upstream = left.pop()
+        operator = scenario.operators.get(upstream)
+        if upstream in seen or operator is None:
+            continue
+        seen.add(upstream)
+        workload = scenario.workload.get(upstream)
+        if operator.output is not None and operator.output.keys is not None:
+            yield operator.output.keys
+        elif operator.kind == "source" and workload is not None:
+            yield workload.keys
+        else:
+            left.extend(operator.inputs)
 
 
 @dataclass(frozen=True)

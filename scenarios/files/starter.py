@@ -117,37 +117,31 @@ class StormTopology(_Job):
         return _storm_text(self)
 
 
-def _stands(scale: int) -> str:
+def _resolution(scale: int) -> str:
     """Return the line that says for how many records one stands; nothing if it is one."""
-    said = (
-        f"# One simulated record stands for {scale} of the job: rates are divided by it, a service is {scale} of them\n"
-        f"# together. As measured: {measured_error(scale)}.\n"
-    )
+    said = f"# As measured: {measured_error(scale)}.\nresolution = {scale} # records that a simulated one stands for\n"
     return said if scale > 1 else ""
 
 
-def _service(mean_s: float, scale: int) -> str:
-    """Return the law of as many exponential services as a record stands for, one after the other."""
-    mean = f'mean = "{_shown(mean_s, "s")}"'
-    if scale == 1:
-        return f'{{ distribution = "exponential", {mean} }}'
-    return f'{{ distribution = "gamma", {mean}, shape = {scale} }}'
+def _service(mean_s: float) -> str:
+    """Return the law of a service."""
+    return f'{{ distribution = "exponential", mean = "{_shown(mean_s, "s")}" }}'
 
 
 def _flink_text(job: FlinkJob) -> str:
     groups, scale = default_max_parallelism(job.parallelism), job.scale
-    service_s = job.busy * job.parallelism / job.rate_per_s * scale
-    change = job.change_bytes / (job.rate_per_s * job.interval_s) * scale
+    service_s = job.busy * job.parallelism / job.rate_per_s
+    change = job.change_bytes / (job.rate_per_s * job.interval_s)
     return f"""\
 # What happens when a TaskManager of this job dies? Written by `holdfast init flink`.
 # `holdfast show FILE --defaults` says what `engine = "flink"` brings, and where each value is from.
-{_stands(scale)}format = 1
+format = 1
 engine = "flink"
-duration = "{_MINUTES} min"
+{_resolution(scale)}duration = "{_MINUTES} min"
 replications = 4 # at other phases of heartbeats and checkpoints
 
 [workload.events]
-rate = "{units.show(job.rate_per_s / scale, "1/s")}"
+rate = "{units.show(job.rate_per_s, "1/s")}"
 keys = {{ distribution = "uniform", count = 100000 }}
 
 [operators.events]
@@ -160,7 +154,7 @@ inputs = {{ events = "key" }}
 parallelism = {job.parallelism}
 key_groups = {groups} # the maximum parallelism; that of Flink, if the job does not set it
 # Tasks are busy for {job.busy:.0%} of the time.
-service = {_service(service_s, scale)}
+service = {_service(service_s)}
 # Of one key group, and what one record changes in it.
 state = {{ model = "fixed", bytes = "{_shown(job.state_bytes / groups, "B")}", change = "{_shown(change, "B")}" }}
 
@@ -190,16 +184,16 @@ delay = {{ distribution = "uniform", low = "0 s", high = "{units.show(job.interv
 
 def _spark_text(job: SparkQuery) -> str:
     tasks, scale = min(job.executors * job.cores, job.partitions), job.scale
-    service_s = job.busy * tasks / job.rate_per_s * scale
+    service_s = job.busy * tasks / job.rate_per_s
     start = f'{{ distribution = "deterministic", value = "{units.show(job.start_s, "s")}" }}'
     return f"""\
 # What happens when the driver of this query dies? Written by `holdfast init spark`.
 # `holdfast show FILE --defaults` says what `engine = "spark"` brings, and where each value is from.
-{_stands(scale)}format = 1
+format = 1
 engine = "spark"
-duration = "{_MINUTES} min"
+{_resolution(scale)}duration = "{_MINUTES} min"
 replications = 4 # at other phases of the batches
-workload.events = {{ rate = "{units.show(job.rate_per_s / scale, "1/s")}", \
+workload.events = {{ rate = "{units.show(job.rate_per_s, "1/s")}", \
 keys = {{ distribution = "uniform", count = 100000 }} }}
 hosts.executor = {{ count = {job.executors}, cores = {job.cores} }} # spark.executor.cores
 recovery.restart = {start} # process, session, query: measure them
@@ -216,9 +210,9 @@ kind = "aggregate"
 inputs = {{ events = "key" }}
 parallelism = {tasks} # tasks at a time: cores
 key_groups = {job.partitions} # state partitions: spark.sql.shuffle.partitions of the first start
-service = {_service(service_s, scale)} # cores are busy for {job.busy:.0%} of the time
+service = {_service(service_s)} # cores are busy for {job.busy:.0%} of the time
 state = {{ model = "fixed", bytes = "{_shown(job.state_bytes / job.partitions, "B")}", \
-change = "{_shown(job.record_bytes * scale, "B")}" }} # of a partition, and by a record
+change = "{_shown(job.record_bytes, "B")}" }} # of a partition, and by a record
 """
 
 
@@ -228,23 +222,23 @@ _RECORDS_PER_S = 100_000  # that a thread restores; a value to begin with
 
 def _kafka_streams_text(job: KafkaStreamsJob) -> str:
     threads, scale = min(job.instances * job.threads, job.partitions), job.scale
-    service_s = job.busy * threads / job.rate_per_s * scale
+    service_s = job.busy * threads / job.rate_per_s
     return f"""\
 # What happens when an instance of this application is killed? Written by `holdfast init kafka-streams`.
 # `holdfast show FILE --defaults` says what `engine = "kafka-streams"` brings, and where each value is from.
-{_stands(scale)}format = 1
+format = 1
 engine = "kafka-streams"
-duration = "{_MINUTES} min"
+{_resolution(scale)}duration = "{_MINUTES} min"
 replications = 4 # at other phases of heartbeats and commits
 
 [workload.input]
-rate = "{units.show(job.rate_per_s / scale, "1/s")}"
+rate = "{units.show(job.rate_per_s, "1/s")}"
 keys = {{ distribution = "uniform", count = 100000 }}
 
 [operators.input] # the topic
 kind = "source"
-# If a poll takes time (max.poll.records: {_POLL:,} records of the job):
-# reading = {{ poll = {max(1, _POLL // scale)}, cost = {{ distribution = "deterministic", value = "5 ms" }} }}
+# If a poll takes time (max.poll.records: {_POLL:,}):
+# reading = {{ poll = {_POLL}, cost = {{ distribution = "deterministic", value = "5 ms" }} }}
 
 [operators.state]
 kind = "aggregate"
@@ -253,10 +247,10 @@ parallelism = {threads} # stream threads
 key_groups = {job.partitions} # partitions of the topic: tasks, as Kafka Streams calls them
 key_hash = "kafka-string" # of Kafka's partitioner, for keys that are strings
 # Threads are busy for {job.busy:.0%} of the time.
-service = {_service(service_s, scale)}
+service = {_service(service_s)}
 # Of one task, and what one record changes in it.
 state = {{ model = "fixed", bytes = "{_shown(job.state_bytes / job.partitions, "B")}", \
-change = "{_shown(job.record_bytes * scale, "B")}" }}
+change = "{_shown(job.record_bytes, "B")}" }}
 # Of a thread that restores: {_RECORDS_PER_S:,} records a second. Measure yours: the metric restore-rate.
 deserialise = "{_shown(job.record_bytes * _RECORDS_PER_S, "B")}/s"
 
@@ -289,7 +283,7 @@ delay = {{ distribution = "uniform", low = "0 s", high = "30 s" }}
 
 def _storm_text(job: StormTopology) -> str:
     executors, scale = job.supervisors * job.executors, job.scale
-    service_s = job.busy * executors / job.rate_per_s * scale
+    service_s = job.busy * executors / job.rate_per_s
     state = '# state = { model = "fixed", bytes = "1 MB" } # of a task, if it is a stateful bolt\n'
     if job.state_bytes:
         size = _shown(job.state_bytes / executors, "B")
@@ -299,13 +293,13 @@ def _storm_text(job: StormTopology) -> str:
     return f"""\
 # What happens when a supervisor of this topology dies? Written by `holdfast init storm`.
 # `holdfast show FILE --defaults` says what `engine = "storm"` brings, and where each value is from.
-{_stands(scale)}format = 1
+format = 1
 engine = "storm"
-duration = "{_MINUTES} min"
+{_resolution(scale)}duration = "{_MINUTES} min"
 replications = 4 # at other phases of heartbeats, of looks of Nimbus, and of time-outs
 
 [workload.spout]
-rate = "{units.show(job.rate_per_s / scale, "1/s")}"
+rate = "{units.show(job.rate_per_s, "1/s")}"
 keys = {{ distribution = "uniform", count = 100000 }}
 
 [operators.spout]
@@ -317,7 +311,7 @@ kind = "aggregate"
 inputs = {{ spout = "key" }} # fields grouping
 parallelism = {executors} # executors
 # Executors are busy for {job.busy:.0%} of the time.
-service = {_service(service_s, scale)}
+service = {_service(service_s)}
 {state}
 [operators.results] # a bolt that writes them somewhere
 kind = "sink"

@@ -17,7 +17,7 @@ from scenarios.files.write_once import write_text
 from scenarios.pages.designs import DesignRuns, designs, methods_of
 from scenarios.pages.run import versions
 from scenarios.sweeps.side_by_side import metrics_of_moves, sentences, side_by_side
-from scenarios.sweeps.summary import sweep_answer
+from scenarios.sweeps.summary import resolutions_said, sweep_answer
 from scenarios.sweeps.sweep import SweepResult
 
 REPORT = "report.html"
@@ -36,6 +36,9 @@ def sweep_page(result: SweepResult, *, command: str = "", best: Sequence[Table] 
         Fact("replications of each", str(plan.scenario.replications)),
         Fact("varied", ", ".join(plan.scenario.sweep) or "nothing"),
     ]
+    coarse = resolutions_said(result)
+    if coarse:
+        facts.append(Fact("resolution", coarse))
     headline = []
     if result.failed:
         headline = [Fact("runs that failed", f"{len(result.failed)} of {len(result.rows)}", False, "see the table")]

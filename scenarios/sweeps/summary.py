@@ -17,6 +17,7 @@ from analysis.report.designs import counted, left_open
 from analysis.report.parts import Design
 from analysis.runs.metrics import FREE_SECTIONS, Metrics, possible_metrics
 from models.errors import InputError
+from models.steady_state.scaled_down import resolution_said
 from models.validation_messages import nearest
 from scenarios.pages.designs import DesignRuns, designs, difference
 from scenarios.sweeps.sweep import SweepResult
@@ -122,6 +123,7 @@ def _point(result: SweepResult, number: int) -> dict[str, Any]:
     return {
         "point": number,
         "settings": dict(result.plan.points[number].settings),
+        "resolution": resolution_of(result, number),
         "runs": len(own),
         "metrics": {
             one.metric: {
@@ -134,6 +136,20 @@ def _point(result: SweepResult, number: int) -> dict[str, Any]:
             for one in differences(result, number, names)
         },
     }
+
+
+def resolution_of(result: SweepResult, number: int) -> int:
+    """Return how many records one stands for in a design point."""
+    scenario, settings = result.plan.scenario, result.plan.points[number].settings
+    of_design = scenario.designs.get(str(settings.get("design")), {}).get("resolution", scenario.resolution)
+    found = settings.get("resolution", of_design)
+    assert isinstance(found, int)
+    return found
+
+
+def resolutions_said(result: SweepResult) -> str:
+    """Return the sentence that says how many records one stands for; "" where each is one in all design points."""
+    return resolution_said(*(resolution_of(result, number) for number in range(len(result.plan.points))))
 
 
 def difference_entry(one: Difference) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import networkx as nx
 from models.scenario.cluster import HostGroup
 from models.scenario.fault_tolerance import Acker, History, Trimming
 from models.scenario.inputs import RunInputs
+from models.scenario.resolution import simulated
 from models.scenario.scenario import Scenario
 from models.steady_state.checkpoint_traffic import link_sharing
 from models.topology import layout
@@ -33,6 +34,7 @@ class RunPlan:
     scenario: Scenario
     inputs: RunInputs
     replication: int
+    resolution: int  # records of the job that one of the scenario stands for
     operators: tuple[OperatorPlan, ...]
     host_names: tuple[str, ...]
     host_group_names: tuple[str, ...]
@@ -86,7 +88,13 @@ class RunPlan:
 
     @classmethod
     def of(cls, scenario: Scenario, inputs: RunInputs, replication: int) -> RunPlan:
-        """Return the plan of one replication of a scenario."""
+        """Return the plan of one replication of a scenario.
+
+        The scenario and the inputs of the plan are about simulated records: here alone they take the place of those of
+        the job.
+        """
+        resolution = scenario.resolution
+        scenario, inputs = simulated(scenario, inputs)
         tolerance = scenario.fault_tolerance
         operators = plan_operators(scenario, replication, inputs.shares)
         hosts = layout.hosts(scenario)
@@ -97,6 +105,7 @@ class RunPlan:
             scenario=scenario,
             inputs=inputs,
             replication=replication,
+            resolution=resolution,
             operators=operators,
             host_names=tuple(hosts),
             host_group_names=tuple(layout.host_group_names(scenario).values()),

@@ -55,7 +55,7 @@ def test_the_file_says_the_job(tmp_path: Path) -> None:
     assert state.state.group_bytes * 128 == pytest.approx(1e9, rel=1e-5)
     load = expected_load(made)
     flow = load.operators["state"].flow.rate_in.mean_per_s
-    assert flow * 2 == 1000  # a record stands for two
+    assert (flow, made.resolution) == (1000, 2)
     assert state.state.change_bytes is not None
     assert state.state.change_bytes * flow * 30 == pytest.approx(6e6, rel=1e-5)
     assert load.operators["state"].utilisation.mean() == pytest.approx(0.25, rel=1e-3)
@@ -68,18 +68,13 @@ def test_a_record_stands_for_so_many_that_few_are_simulated(rate: float, scale: 
     assert FlinkJob(rate, 0.5, 1e9, 1e6, 2, 2, 60.0).scale == scale
 
 
-def test_a_record_that_stands_for_many_has_their_service_and_says_what_that_changes(tmp_path: Path) -> None:
+def test_where_a_record_stands_for_many_the_file_says_so_and_what_that_changes(tmp_path: Path) -> None:
     many, one = written(tmp_path / "many.toml"), written(tmp_path / "one.toml", "--rate", "400 /s")
-    services = [made.operators["state"].service for made in (many, one)]
-    (mean, scv), (mean_of_one, scv_of_one) = [(law.mean_s, law.scv) for law in services if law is not None]
-    assert mean == mean_of_one  # both have 400 records/s; one record of the first is 50 of the job
-    assert scv_of_one == 1
-    assert scv == pytest.approx(1 / 50)  # of the sum of 50 that are exponential
-    said = (
-        "# together. As measured: with 50, recoveries of a Flink job of 8,000 records/s on 24 tasks took 7.89 % longer."
-    )
-    assert said in (tmp_path / "many.toml").read_text(encoding="utf-8")
-    assert "measured" not in (tmp_path / "one.toml").read_text(encoding="utf-8").split("format")[0]
+    assert (many.resolution, one.resolution) == (50, 1)
+    assert expected_load(many).operators["state"].flow.rate_in.mean_per_s == 20_000
+    measured = "# As measured: with 50, recoveries of a Flink job of 8,000 records/s on 24 tasks took "
+    assert measured in (tmp_path / "many.toml").read_text(encoding="utf-8")
+    assert "measured" not in (tmp_path / "one.toml").read_text(encoding="utf-8").split("duration")[0]
 
 
 @pytest.mark.parametrize(
@@ -119,14 +114,13 @@ def test_the_file_says_the_application(tmp_path: Path) -> None:
     assert made.fault_tolerance.changelogs.standbys == 1
     assert state.state is not None
     assert state.state.model == "fixed"
-    assert (state.state.group_bytes, state.state.change_bytes) == (1e8, 200.0)  # a record stands for two
+    assert (state.state.group_bytes, state.state.change_bytes) == (1e8, 100.0)
     assert state.deserialise_bytes_per_s == 1e7
-    # The poll of its comment is one of 1,000 records of the job: 500 that stand for two each.
     text = path.read_text(encoding="utf-8").replace("# reading", "reading")
     (reading,) = scenario_from(tomllib.loads(text)).polling.values()
-    assert reading.poll == 500
+    assert reading.poll == 1000
     load = expected_load(made)
-    assert load.operators["state"].flow.rate_in.mean_per_s * 2 == 1000
+    assert (load.operators["state"].flow.rate_in.mean_per_s, made.resolution) == (1000, 2)
     assert load.operators["state"].utilisation.mean() == pytest.approx(0.25, rel=1e-3)
 
 
@@ -148,9 +142,9 @@ def test_the_file_says_the_query(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert [event.kind for event in made.events.values()] == ["driver-failure"]
     assert state.state is not None
     assert state.state.model == "fixed"
-    assert (state.state.group_bytes, state.state.change_bytes) == (1e8, 200.0)  # a record stands for two
+    assert (state.state.group_bytes, state.state.change_bytes) == (1e8, 100.0)
     load = expected_load(made)
-    assert load.operators["state"].flow.rate_in.mean_per_s * 2 == 1000
+    assert (load.operators["state"].flow.rate_in.mean_per_s, made.resolution) == (1000, 2)
     assert load.operators["state"].utilisation.mean() == pytest.approx(0.25, rel=1e-3)
     # Fewer state partitions than cores: so many tasks have work. The event of its comment can take the other's place.
     assert code("spark", "--out", str(path), "--force", "--partitions", "4") == 0
@@ -175,7 +169,7 @@ def test_the_file_says_the_topology(tmp_path: Path) -> None:
     assert made.recovery.restart is not None
     assert made.recovery.restart.mean_s == 4.0
     load = expected_load(made)
-    assert load.operators["bolt"].flow.rate_in.mean_per_s * 2 == 1000
+    assert (load.operators["bolt"].flow.rate_in.mean_per_s, made.resolution) == (1000, 2)
     assert load.operators["bolt"].utilisation.mean() == pytest.approx(0.25, rel=1e-3)
     # Bolts without managed state have no checkpoints.
     assert code("storm", "--out", str(path), "--force") == 0
@@ -247,7 +241,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     "an interval that is no time": (("flink", "--interval", "5 GB"), "--interval = 5 GB"),
     "a rate beyond all": (
         ("flink", "--rate", "1e12 /s"),
-        "error: --rate = 1e12 /s: is out of range: operators.state.service.shape would be 2000000000, which ",
+        "error: --rate = 1e12 /s: is out of range: resolution would be 2000000000, which ",
     ),
     "a state of a byte": (
         ("flink", "--state", "1 B", "--interval", "60 s"),

@@ -72,9 +72,21 @@ def test_only_what_is_clearly_narrower_is_said_to_be(narrower: float | None, end
     ("count", "shown"), [(1, "1 design, 1 run in out;"), (1200, "1,200 designs, 1,200 runs in out;")]
 )
 def test_one_is_not_many(count: int, shown: str) -> None:
-    many = [None] * count
-    result: Any = SimpleNamespace(plan=SimpleNamespace(points=many), rows=many, directory="out", digest="0" * 64)
+    many = [SimpleNamespace(settings={})] * count
+    plan = SimpleNamespace(points=many, scenario=SimpleNamespace(designs={}, resolution=1))
+    result: Any = SimpleNamespace(plan=plan, rows=many, directory="out", digest="0" * 64)
     assert sweep_line(result).startswith(shown)
+    assert "stands for" not in sweep_line(result)
+
+
+def test_a_sweep_says_the_resolution_of_its_designs() -> None:
+    designs = {"coarse": {"resolution": 100}, "fine": {}}
+    points = [SimpleNamespace(settings=one) for one in ({"design": "coarse"}, {"design": "fine"}, {"resolution": 5})]
+    plan = SimpleNamespace(points=points, scenario=SimpleNamespace(designs=designs, resolution=10))
+    result: Any = SimpleNamespace(plan=plan, rows=points, directory="out", digest="0" * 64)
+    assert sweep_line(result).endswith(
+        "One simulated record stands for 5 to 100; all counts are of records of the job."
+    )
 
 
 def test_the_phases_of_a_recovery_fit_a_terminal_with_allocation_and_restart() -> None:

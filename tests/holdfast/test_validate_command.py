@@ -157,9 +157,8 @@ def test_validate_refuses_what_run_refuses_with_the_same_message(
 
 
 SCALED = (
-    "stand for 100 (divide rates by 100, multiply service times, sizes of tuples and what they change in states by "
-    '100; a service with an exponential time gets distribution = "gamma" and shape = 100; with 100, recoveries of a '
-    "Flink job of 8,000 records/s on 24 tasks took 11.4 % longer)"
+    "let one record stand for 100 (resolution = 100: with 100, recoveries of a Flink job of 8,000 records/s on 24 "
+    "tasks took 14.8 % longer)"
 )
 
 
@@ -170,4 +169,23 @@ def test_a_run_that_is_too_large_is_refused_with_a_scale_down_that_fits(capsys, 
         cli.main(["validate", "mm1", "--set", f"limits.steps={steps}"])
     err = " ".join(capsys.readouterr().err.split())
     assert left.value.code == 2
+    assert said in err if said else "let one record stand" not in err
+
+
+@pytest.mark.parametrize(
+    ("base", "settings", "said"),
+    [
+        ("mm1", ("resolution=10", "limits.steps=36000"), "let one record stand for 100 (resolution = 100: "),
+        ("mm1", ("workload.arrivals.batch=25", "limits.steps=100000"), ""),  # 100 does not divide it
+        ("windowed-join", ("limits.steps=10000",), ""),  # windows over keys that are no ids of NEXMark
+    ],
+)
+def test_the_resolution_that_is_advised_is_one_that_the_job_allows(
+    capsys: pytest.CaptureFixture[str], base: str, settings: tuple[str, ...], said: str
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        cli.main(["validate", base, *(part for one in settings for part in ("--set", one))])
+    err = " ".join(capsys.readouterr().err.split())
+    assert left.value.code == 2
+    assert "limits.steps = " in err
     assert said in err if said else "let one record stand" not in err

@@ -74,7 +74,7 @@ def job_of(number: int) -> Job:
     job = replace(
         job,
         shape=DRAWN[number % len(DRAWN)],
-        groups=tasks * draw.choice([1, 2]),
+        groups={2: 2, 3: 4}[tasks] * draw.choice([1, 2]),  # a power of two
         tasks=tasks,
         hosts=draw.choice([2, 4, 6]),
         seed=number,

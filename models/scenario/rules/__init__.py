@@ -10,7 +10,17 @@ from collections.abc import Collection
 from itertools import chain
 
 from models.errors import InputFault
-from models.scenario.rules import chains, cluster, dataflow, engine, fault_tolerance, group_membership, rescaling, times
+from models.scenario.rules import (
+    chains,
+    cluster,
+    dataflow,
+    engine,
+    fault_tolerance,
+    group_membership,
+    rescaling,
+    resolution,
+    times,
+)
 from models.scenario.rules.advice import Advice, causes_of_backlog, warnings
 from models.scenario.rules.support import not_simulated
 from models.scenario.scenario import Scenario
@@ -33,5 +43,6 @@ def faults(scenario: Scenario, broken: Collection[str] = ()) -> list[InputFault]
         rescaling.faults(scenario, broken),
         group_membership.faults(scenario, broken),
         engine.faults(scenario, broken),
+        resolution.faults(scenario, broken),
     )
     return list(found)

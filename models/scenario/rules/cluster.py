@@ -262,11 +262,16 @@ def _of_groups(
 def _of_bins(operator: Operator, here: tuple[str, ...], event: Reconfigure) -> Iterator[InputFault]:
     """Yield what does not go together in a reconfiguration, and what its operator has not."""
     yield from _of_protocols(here, event)
-    yield from _of_migration_file(operator, here, event) if event.file is not None else _of_plan(operator, here, event)
+    yield from _of_migration_file(here, event) if event.file is not None else _of_plan(operator, here, event)
     if event.next == "lag" and event.gap_s:
         rule = 'is between two steps, and with next = "lag" the time of the next one lies in the one before'
         gap = event.gap_s if event.gap_s == "drain" else units.show(event.gap_s, "s")
         yield InputFault(path_text((*here, "gap")), gap, rule, "remove one of the two")
+    if event.protocol == "megaphone" and operator.groups & (operator.groups - 1):
+        # Megaphone finds a bin by the leading bits of a hash.
+        rule = f"has {operator.groups} key groups, and the bins of megaphone are a power of two"
+        hint = f"{path_text(('operators', event.operator, 'key_groups'))} = {1 << operator.groups.bit_length()}"
+        yield InputFault(path_text((*here, "operator")), event.operator, rule, hint)
     if operator.parallelism < 2:
         rule = "has one task, and its key groups have nowhere to go"
         yield InputFault(path_text((*here, "operator")), event.operator, rule, "give it a higher parallelism")
@@ -292,8 +297,8 @@ def _of_protocols(here: tuple[str, ...], event: Reconfigure) -> Iterator[InputFa
         yield InputFault(path_text((*here, "restart")), units.show(event.restart_s, "s"), rule, "remove it")
 
 
-def _of_migration_file(operator: Operator, here: tuple[str, ...], event: Reconfigure) -> Iterator[InputFault]:
-    """Yield other keys that say what moves, and a number of key groups that no migration file has."""
+def _of_migration_file(here: tuple[str, ...], event: Reconfigure) -> Iterator[InputFault]:
+    """Yield other keys that say what moves."""
     others = {
         "strategy": event.strategy if event.strategy != "batched" else None,
         "size": event.size,
@@ -305,10 +310,6 @@ def _of_migration_file(operator: Operator, here: tuple[str, ...], event: Reconfi
         if value is not None:
             rule = "says what moves in which step, and so does file"
             yield InputFault(path_text((*here, key)), value, rule, "write one of the two")
-    if operator.groups & (operator.groups - 1):
-        rule = f"needs a power of two of bins, and {event.operator} has {operator.groups} key groups"
-        hint = f"operators.{event.operator}.key_groups = {1 << operator.groups.bit_length()}"
-        yield InputFault(path_text((*here, "file")), event.file, rule, hint)
 
 
 def _of_plan(operator: Operator, here: tuple[str, ...], event: Reconfigure) -> Iterator[InputFault]:

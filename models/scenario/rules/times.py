@@ -17,9 +17,7 @@ from models.errors import NO_VALUE, InputFault
 from models.scenario.events import Event, HostFailure, Reconfigure
 from models.scenario.scenario import Scenario
 from models.scenario.workload import (
-    Keys,
     NexmarkKeys,
-    OutputKeys,
     ProfileKeys,
     ProfileRate,
     SellerKeys,
@@ -27,6 +25,7 @@ from models.scenario.workload import (
     SourceWorkload,
     StepRate,
 )
+from models.topology.layout import laws_of_keys
 from models.validation_messages import path_text
 
 MOST_REPLICATIONS = 100_000
@@ -236,7 +235,7 @@ def _of_keys(scenario: Scenario) -> Iterator[InputFault]:
                     "or choose uniform or zipf",
                 )
         elif isinstance(workload.keys, NexmarkKeys):
-            yield from _of_nexmark(name, workload, scenario.duration_s)
+            yield from _of_nexmark(name, workload, scenario)
         elif workload.keys.count > MOST_KEYS:
             yield InputFault(path_text((*here, "count")), workload.keys.count, f"must be at most {MOST_KEYS}")
     for name, operator in scenario.operators.items():
@@ -255,7 +254,7 @@ def _of_keys(scenario: Scenario) -> Iterator[InputFault]:
             yield InputFault(where, operator.key_hash, rule, "leave the key out, or give keys of the workload a law")
 
 
-def _of_nexmark(name: str, workload: SourceWorkload, duration_s: float) -> Iterator[InputFault]:
+def _of_nexmark(name: str, workload: SourceWorkload, scenario: Scenario) -> Iterator[InputFault]:
     """Yield why events cannot be numbered as NEXMark numbers them."""
     where, keys = path_text(("workload", name, "keys", "distribution")), workload.keys
     if isinstance(workload.rate, (SeriesRate, ProfileRate)):
@@ -267,36 +266,18 @@ def _of_nexmark(name: str, workload: SourceWorkload, duration_s: float) -> Itera
     if isinstance(keys, NexmarkKeys) and keys.field != "bid.auction" and "in_flight" in keys.model_fields_set:
         rule = f"is of bid.auction, and the field is {keys.field}"
         yield InputFault(path_text(("workload", name, "keys", "in_flight")), keys.in_flight, rule, "remove it")
-    most = workload.most_keys(duration_s)
-    if most is not None and most > MOST_KEYS:
+    most = workload.most_keys(scenario.duration_s)
+    if most is not None and most > MOST_KEYS * scenario.resolution:
         rule = f"the run would have up to {most} ids; at most {MOST_KEYS} are possible"
-        yield InputFault(where, "nexmark", rule, "make the run shorter, or the rate lower")
+        yield InputFault(where, "nexmark", rule, "make the run shorter, the rate lower, or the resolution greater")
 
 
 def _has_groups_of_profile(scenario: Scenario, name: str) -> bool:
     """Return whether keys of a profile come to an operator, which names key groups and not keys."""
-    return any(isinstance(keys, ProfileKeys) for keys in _laws_of(scenario, name))
+    return any(isinstance(keys, ProfileKeys) for keys in laws_of_keys(scenario, name))
 
 
 def _has_auctions(scenario: Scenario, name: str) -> bool:
     """Return whether all keys that come to an operator are auctions."""
-    laws = [*_laws_of(scenario, name)]
+    laws = [*laws_of_keys(scenario, name)]
     return all(isinstance(keys, NexmarkKeys) and keys.field in ("auction.id", "bid.auction") for keys in laws)
-
-
-def _laws_of(scenario: Scenario, name: str) -> Iterator[Keys | OutputKeys]:
-    """Yield the laws of the keys that come to an operator; those of sources that could not be read are left out."""
-    seen, left = {name}, [*scenario.operators[name].inputs]
-    while left:
-        upstream = left.pop()
-        operator = scenario.operators.get(upstream)
-        if upstream in seen or operator is None:
-            continue
-        seen.add(upstream)
-        workload = scenario.workload.get(upstream)
-        if operator.output is not None and operator.output.keys is not None:
-            yield operator.output.keys
-        elif operator.kind == "source" and workload is not None:
-            yield workload.keys
-        else:
-            left.extend(operator.inputs)

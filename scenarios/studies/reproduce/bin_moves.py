@@ -5,8 +5,8 @@ workers between them, which are on other machines, and then back; the way back i
 load: 1.5 shares at even workers, 0.5 at odd ones. The way there has no load, since nothing of it is looked at.
 
 Costs: a worker is one thread that serves records and writes and reads states; machines have a link for each direction,
-first in, first out. Sources and what routes records take no time. A simulated record stands for `resolution` real ones:
-the rate is divided by it, and the service time multiplied. `docs/explanation/claims.md` has its error.
+first in, first out. Sources and what routes records take no time. A simulated record stands for several: `resolution`
+of the scenario, whose error is in `docs/explanation/claims.md`.
 
 The closed forms are those of `docs/explanation/claims.md`.
 """
@@ -22,6 +22,7 @@ import numpy as np
 
 from analysis.runs.memory import host_memory
 from analysis.runs.reconfigurations import latencies_of_born, reconfigurations
+from analysis.runs.summary import clipped
 from models.records.tables import RunRecords
 from models.scenario.inputs import RunInputs
 from models.scenario.reading import scenario_from
@@ -62,14 +63,14 @@ class BinMove:
     speed: float = 1e9
     phi_s: float = 0.5e-3
     resolution: int = 0  # 0: by the length of the run and of its steps
-    pane_s: float = 0.0  # records come all at once, so often, and one of each worker in a millisecond besides
+    pane_s: float = 0.0  # records come all at once, so often, and one of each worker, as simulated, in a millisecond
 
     @property
     def label(self) -> str:
         """Return the beginning of the file's name."""
         sizes = f"{self.bins}-{round(self.bin_bytes)}-{round(self.rate_per_s)}"
-        panes = "-panes" * (self.pane_s > 0)
-        return f"bins-{self.strategy}-{sizes}-{self.gap}-{self.next}{panes}"
+        panes, coarse = "-panes" * (self.pane_s > 0), f"-{self.resolution}" if self.resolution else ""
+        return f"bins-{self.strategy}-{sizes}-{self.gap}-{self.next}{panes}{coarse}"
 
     @property
     def cost_s(self) -> float:
@@ -170,10 +171,9 @@ class BinMove:
 
     def scenario(self) -> Scenario:
         """Return the scenario."""
-        records, burst = self.rate_per_s / self.stands_for, 1
-        sources = ["records"]
+        w, burst, sources = self.stands_for, 1, ["records"]
         if self.pane_s:
-            burst, sources = round(records * self.pane_s), ["records", "ticks"]
+            burst, sources = round(self.rate_per_s * self.pane_s / w) * w, ["records", "ticks"]
         disk = f"{self.speed!r} B/s"
         back: dict[str, Any] = {"strategy": self.strategy, "plan": "back", "next": self.next}
         back |= {"gap": "drain"} if self.gap == "drain" else {}
@@ -181,9 +181,10 @@ class BinMove:
             {
                 "seed": 1,
                 "duration": f"{self.begin_s + self._loaded_s!r} s",
+                "resolution": w,
                 "workload": {
-                    "records": self._load(records) | {"batch": burst},
-                    **({"ticks": self._load(WORKERS / _TICK_S)} if self.pane_s else {}),
+                    "records": self._load(self.rate_per_s) | {"batch": burst},
+                    **({"ticks": self._load(w * WORKERS / _TICK_S)} if self.pane_s else {}),
                 },
                 "operators": {
                     **{one: {"kind": "source", "parallelism": 1 if self.pane_s else _SOURCES} for one in sources},
@@ -192,7 +193,7 @@ class BinMove:
                         "inputs": dict.fromkeys(sources, "key"),
                         "parallelism": WORKERS,
                         "key_groups": self.bins,
-                        "service": {"distribution": "deterministic", "value": f"{_SERVICE_S * self.stands_for!r} s"},
+                        "service": {"distribution": "deterministic", "value": f"{_SERVICE_S!r} s"},
                         "state": {"model": "fixed", "bytes": f"{self.bin_bytes!r} B"},
                         "serialise": disk,
                         "deserialise": disk,
@@ -222,7 +223,7 @@ class BinMove:
         return {"rate": {"steps": steps}, "arrivals": "deterministic", "keys": keys, "tuple": "8 B"}
 
     def run(self) -> dict[str, Any]:
-        """Return what the way back took, and the longest latency before it [s, B]."""
+        """Return what the way back took, the longest latency before it, and how many records waited [s, B]."""
         found = simulate(*self._prepared())
         back = reconfigurations([found])[1]
         before = latencies_of_born(found, to_ns(self.begin_s + self._steady_s / 4), to_ns(self.back_s)) / 1e9
@@ -235,6 +236,8 @@ class BinMove:
             "least_s": least_s,
             "longest_s": float(during.max()) - least_s,
             "extra_bytes": back.extra_bytes,
+            "resolution": found.resolution,
+            "queue": _waiting(found, back.begun_s, back.begun_s + (back.duration_s or 0.0)),
             "steps": back.steps,
             "before_s": float(before.max()) - least_s,
             "latency_s": _longest(found, slots_ns),
@@ -249,6 +252,15 @@ class BinMove:
     def _prepared(self) -> tuple[Scenario, RunInputs]:
         made = self.scenario()
         return made, RunInputs(steps=optimised_steps(made, {}))
+
+
+def _waiting(found: RunRecords, begin_s: float, end_s: float) -> float | None:
+    """Return how many records waited at all workers on average between two instants; None where there is no time."""
+    if end_s <= begin_s:
+        return None
+    rows, low, high = found.tables["visits"], to_ns(begin_s), to_ns(end_s)
+    own = rows["operator"] == found.operators.index("bins")
+    return clipped(rows["arrival_ns"][own], rows["start_ns"][own], low, high) * found.resolution / (high - low)
 
 
 def _longest(found: RunRecords, slots_ns: np.ndarray) -> list[float | None]:

@@ -24,7 +24,7 @@ WORKERS = 16
 _RATE, _SERVICE_S, _PHI_S = 4e6, 0.5e-6, 0.5e-3
 _EPOCH_NS = 1_000_000
 _GROUPS = 4096  # of the run at the most: where there are more bins each stands for several
-_EACH = 64  # records of an epoch, so that nearly each worker has some
+RESOLUTION = 64  # so that nearly each worker has some record in an epoch
 _ROUNDS, _WARM = 14, 4  # rounds of a run, and of those at its begin that do not count
 _SCAN_S = ((2**12, 0.03e-6), (2**16, 0.18e-6), (2**62, 0.5e-6))  # of a bin: up to so many bins
 
@@ -45,7 +45,7 @@ class BinOverhead:
     def cost_s(self) -> float:
         """Return about how much CPU time it takes."""
         rounds = WORKERS * self.seconds / self.round_s if self.scanned else 0.0
-        return 0.3 + 4e-6 * _EACH * 1e3 * self.seconds + 60e-6 * rounds
+        return 0.3 + 4e-6 * _RATE / RESOLUTION * self.seconds + 60e-6 * rounds
 
     @property
     def scan_s(self) -> float:
@@ -68,16 +68,16 @@ class BinOverhead:
 
     def scenario(self) -> Scenario:
         """Return the scenario."""
-        stands_for = _RATE / (_EACH * 1e9 / _EPOCH_NS)
         groups = min(self.bins, _GROUPS)
         scan = {"scan": f"{self.scan_s * self.bins / groups!r} s"} if self.scanned else {}
         return scenario_from(
             {
                 "seed": 1,
                 "duration": f"{self.seconds!r} s",
+                "resolution": RESOLUTION,
                 "workload": {
                     "records": {
-                        "rate": f"{_RATE / stands_for!r} /s",
+                        "rate": f"{_RATE!r} /s",
                         "arrivals": "deterministic",
                         "keys": {"distribution": "uniform", "count": 1_000_000},
                     }
@@ -89,7 +89,7 @@ class BinOverhead:
                         "inputs": {"records": "key"},
                         "parallelism": WORKERS,
                         "key_groups": groups,
-                        "service": {"distribution": "deterministic", "value": f"{_SERVICE_S * stands_for!r} s"},
+                        "service": {"distribution": "deterministic", "value": f"{_SERVICE_S!r} s"},
                         **scan,
                     },
                     "watch": {

@@ -147,7 +147,7 @@ def test_a_bin_may_move_in_each_step(tmp_path: Path, next_time: str) -> None:
 
 
 def test_only_a_reconfiguration_of_a_power_of_two_of_bins_is_written(tmp_path: Path) -> None:
-    crash: dict[str, object] = {"kind": "reconfigure", "at": "1 s", "operator": "op", "strategy": "fluid"}
+    crash: dict[str, object] = {"kind": "reconfigure", "at": "1 s", "operator": "op", "protocol": "pause-and-resume"}
     scenario, inputs = made({"events/move": crash, "operators/op/key_groups": 12}, tmp_path)
     with pytest.raises(InputError, match=r"operators\.op\.key_groups = 12: must be a power of two"):
         migration_file(scenario, "move", inputs)

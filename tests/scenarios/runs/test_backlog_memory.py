@@ -75,9 +75,7 @@ def test_the_memory_of_a_backlog_is_estimated_within_a_factor_of_two(case: str) 
 def test_a_job_of_flink_that_fits_is_not_refused_for_ids_that_nobody_keeps() -> None:
     # 20,000 records/s, 40 GB, a checkpoint each minute, and an outage of 99 s: 602 MB were measured.
     text = FlinkJob(20_000.0, 0.5, 40e9, 50e6, 6, 4, 60.0).text
-    raw = tomllib.loads(text) | {"duration": "10 min", "replications": 1}
-    raw["workload"]["events"]["rate"] = "20000 /s"
-    raw["operators"]["state"]["service"] = {"distribution": "exponential", "mean": "0.6 ms"}
+    raw = tomllib.loads(text) | {"duration": "10 min", "replications": 1, "resolution": 1}
     raw["events"]["kill"]["at"] = "5 min"
     found = estimate(scenario_from(raw))
     assert not found.faults

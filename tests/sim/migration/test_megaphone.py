@@ -49,7 +49,7 @@ def job(seed: int) -> dict[str, Any]:
     """A random job with an operator that is reconfigured once or more, a map before it or not."""
     draw = Random(f"megaphone {seed}")
     tasks = draw.choice([2, 3, 4])
-    groups = tasks * draw.choice([1, 2, 4])
+    groups = {2: 2, 3: 4, 4: 4}[tasks] * draw.choice([1, 2, 4])  # a power of two
     service = {"distribution": draw.choice(["exponential", "deterministic"])}
     service["mean" if service["distribution"] == "exponential" else "value"] = draw.choice(["1 ms", "3 ms"])
     raw: dict[str, Any] = {

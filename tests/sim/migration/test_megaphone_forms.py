@@ -225,9 +225,16 @@ def test_of_random_moves_those_that_do_not_interfere_take_least() -> None:
     matched, fluid = run("optimised"), run("fluid")
     small, large = run("batched", size=8), run("batched", size=16)
     assert (matched.steps, fluid.steps) == (busiest, len(moves))
+    assert (small.steps, large.steps) == (-(-len(moves) // 8), -(-len(moves) // 16))
     assert matched.steps < small.steps
     assert matched.duration_s < 0.8 * small.duration_s
     assert matched.duration_s == pytest.approx(large.duration_s, rel=0.1)
     assert fluid.latency_s < 0.7 * matched.latency_s < 0.7 * small.latency_s < 0.7 * large.latency_s
     assert large.latency_s > 1.3 * matched.latency_s
     assert fluid.duration_s > 4 * small.duration_s
+    # With a gap: a step of one key group, and one in which all four tasks of a host send, or more than one is sent.
+    idle_s = 2 * PHI  # a tuple takes that long where nothing moves
+    drained = [run(one, gap="drain").latency_s - idle_s for one in ("fluid", "optimised")]
+    assert drained[0] == pytest.approx(step_s(2e5) + 2 * PHI, rel=0.05)
+    assert drained[1] == pytest.approx(step_s(2e5, senders=4) + 2 * PHI, rel=0.05)
+    assert run("batched", size=16, gap="drain").latency_s > 1.3 * drained[1]

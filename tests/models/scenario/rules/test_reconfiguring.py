@@ -70,7 +70,8 @@ def test_the_scenario_without_a_change_can_run() -> None:
         ({**BY_FILE, "events/move/tasks": 1}, "events.move.tasks", "so does file"),
         ({**BY_FILE, "events/move/plan": "back"}, "events.move.plan", "so does file"),
         ({**BY_FILE, "events/move/owners": [0, 0, 1, 1]}, "events.move.owners", "so does file"),
-        ({**BY_FILE, "operators/count/key_groups": 6}, "events.move.file", "key_groups = 8"),
+        ({**BY_FILE, "operators/count/key_groups": 6}, "events.move.operator", "operators.count.key_groups = 8"),
+        ({"operators/count/key_groups": 6}, "events.move.operator", "has 6 key groups, and the bins of megaphone are"),
         ({"events/move/next": "lag", "events/move/gap": "1 s"}, "events.move.gap", "in the one before"),
         ({"events/move/next": "lag", "events/move/gap": "drain"}, "events.move.gap", "in the one before"),
         (

@@ -251,7 +251,7 @@ BROKEN: list[tuple[dict[str, object], list[str]]] = [
         },
         [
             "workload.words.keys.distribution = nexmark: the run would have up to 600000001 ids; at most 10000000 are "
-            "possible (make the run shorter, or the rate lower)"
+            "possible (make the run shorter, the rate lower, or the resolution greater)"
         ],
     ),
     (

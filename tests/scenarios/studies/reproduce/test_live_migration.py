@@ -13,7 +13,7 @@ import pytest
 
 from models.planning.reconfiguration import moves_of
 from models.topology.layout import placement
-from scenarios.pages.migration_claims import migration_charts, queries_table
+from scenarios.pages.migration_claims import migration_charts, queries_table, resolutions_table
 from scenarios.studies.reproduce.bin_moves import WORKERS, BinMove
 from scenarios.studies.reproduce.bin_overhead import BinOverhead
 from scenarios.studies.reproduce.claims import claims
@@ -27,6 +27,7 @@ from scenarios.studies.reproduce.live_migration import (
     counted,
     findings_of,
     query,
+    resolved,
 )
 
 
@@ -64,6 +65,35 @@ def test_one_record_may_stand_for_many() -> None:
     assert coarse["duration_s"] == pytest.approx(fine["duration_s"], rel=0.05)
     assert coarse["extra_bytes"] == pytest.approx(fine["extra_bytes"], rel=1e-3)
     assert fine["steps"] == coarse["steps"] == 4
+    assert (fine["resolution"], coarse["resolution"]) == (10, 100)
+    # Waiting records are those of the job: the queue of a worker that stands still grows by its rate.
+    assert coarse["queue"] == pytest.approx(fine["queue"], rel=0.1)
+    assert fine["queue"] > 1000
+
+
+def test_each_result_says_its_resolution() -> None:
+    made = as_formed()
+    found = findings_of(made)
+    assert all("; resolution" in one.ours for one in found.values())
+    assert found["overhead-bins"].ours.endswith("; resolution 64")
+    assert found["eight-gb"].ours.endswith(f"; resolution {counted('all-at-once').stands_for}")
+    low, *_, high = sorted(counted("all-at-once", keys).stands_for for keys in (1024e6, 4096e6, 16384e6))
+    assert found["all-at-once-linear"].ours.endswith(f"; resolutions {low} to {high}")
+
+
+def test_the_page_shows_what_a_resolution_changes_where_each_record_can_be_simulated() -> None:
+    made = as_formed()
+    coarse = {
+        resolved(w): replace(made.of(resolved(w)), queue=queue, duration_s=duration_s)
+        for w, queue, duration_s in ((1, 1000.0, 0.5), (100, 960.0, 0.6))
+    }
+    table = resolutions_table(replace(made, moved={**made.moved, **coarse}))
+    assert [row[0] for row in table.rows] == [1, 10, 100, 1000]
+    assert table.rows[0][1:4] == ("8.2 ms", "500 ms", "1,000")
+    assert table.rows[2][2:4] == ("600 ms, 20 %", "960, -4 %")
+    low, high = min(move.stands_for for move in made.moved), max(move.stands_for for move in made.moved)
+    assert f"for {low} to {high} in the migrations" in table.note
+    assert {row[-1] for row in queries_table(made).rows} >= {"1, 1, 1"}
 
 
 def formed() -> dict[BinMove, Moved]:
@@ -84,6 +114,8 @@ def formed() -> dict[BinMove, Moved]:
             steps=move.steps,
             before_s=0.02 if move.pane_s else 0.0,
             growth=1.0 if stable else 3.0,
+            resolution=move.stands_for,
+            queue=1000.0,
         )
     return found
 

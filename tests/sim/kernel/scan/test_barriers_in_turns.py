@@ -242,9 +242,7 @@ def test_the_event_loop_keeps_no_tuples_while_the_scan_has_the_run(monkeypatch: 
 def large(**changes: Any) -> dict[str, Any]:
     """Ten minutes of what `holdfast init flink` writes for 20,000 records/s and 40 GB, each record by itself."""
     raw = tomllib.loads(FlinkJob(20_000.0, 0.5, 40e9, 50e6, 6, 4, 60.0).text)
-    raw |= {"duration": "10 min", "replications": 1, "recording": {"detail": "histograms"}}
-    raw["workload"]["events"]["rate"] = "20000 /s"
-    raw["operators"]["state"]["service"]["mean"] = "600 us"
+    raw |= {"duration": "10 min", "replications": 1, "resolution": 1, "recording": {"detail": "histograms"}}
     raw["events"]["kill"]["at"] = "5 min"
     return {**raw, **changes}
 

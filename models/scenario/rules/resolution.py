@@ -1,0 +1,67 @@
+"""Rules of `resolution`: numbers of records that it has to divide, and what has no records that stand for several."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from models import units
+from models.distributions import BatchSize
+from models.errors import InputFault
+from models.scenario.resolution import has_nexmark_keys
+from models.scenario.scenario import Scenario
+from models.scenario.workload import SellerKeys
+from models.validation_messages import path_text
+
+
+def faults(scenario: Scenario, broken: Collection[str] = ()) -> Iterator[InputFault]:
+    """Yield what cannot be simulated with one record in place of several; nothing with the resolution 1."""
+    w = scenario.resolution
+    if w == 1:
+        return
+    why = f"with resolution = {w}: one simulated record stands for {w}"
+    for path, count in _numbers(scenario):
+        if count % w:
+            hint = f"{_nearest(count, w)}, or a resolution that divides {count}"
+            yield InputFault(path, count, f"must be divisible by the resolution, {w}", hint)
+    for name, workload in scenario.workload.items():
+        batch = workload.batch
+        if isinstance(batch, BatchSize) and 1 < batch.mean < w:
+            path = path_text(("workload", name, "batch", "mean"))
+            yield InputFault(path, batch.mean, f"must be 1, or at least the resolution, {w}", "or a lower resolution")
+    for name, operator in scenario.operators.items():
+        if operator.timer is not None:
+            path = path_text(("operators", name, "timer"))
+            every = units.show(operator.timer.every_s, "s")
+            yield InputFault(path, every, f"makes single records, {why}", "leave one of them out")
+        if operator.output is not None and isinstance(operator.output.keys, SellerKeys):
+            path = path_text(("operators", name, "output", "keys", "field"))
+            yield InputFault(path, operator.output.keys.field, f"is of single auctions, {why}", "leave one of them out")
+        if (operator.window is not None or operator.kind == "join") and not has_nexmark_keys(scenario, name):
+            # Outputs are as many as keys, or as pairs of records with one key: neither is as many as records.
+            path = path_text(("operators", name, "window" if operator.window is not None else "kind"))
+            value = units.show(operator.window.length_s, "s") if operator.window is not None else operator.kind
+            rule = f"makes outputs by key, of keys that are no ids of NEXMark, {why}"
+            yield InputFault(path, value, rule, "leave one of them out")
+
+
+def _numbers(scenario: Scenario) -> Iterator[tuple[str, int]]:
+    """Yield the path and the value of each number of records; a batch of one is none."""
+    for name, workload in scenario.workload.items():
+        if isinstance(workload.batch, int) and workload.batch > 1:
+            yield path_text(("workload", name, "batch")), workload.batch
+    for name, operator in scenario.operators.items():
+        if operator.buffer is not None:
+            yield path_text(("operators", name, "buffer")), operator.buffer
+        if operator.reading is not None and operator.reading.poll is not None:
+            yield path_text(("operators", name, "reading", "poll")), operator.reading.poll
+    tolerance = scenario.fault_tolerance
+    if tolerance.acking is not None and tolerance.acking.pending is not None:
+        yield "fault_tolerance.acker.pending", tolerance.acking.pending
+    if tolerance.batches is not None and tolerance.batches.max_offsets is not None:
+        yield "fault_tolerance.micro_batches.max_offsets", tolerance.batches.max_offsets
+
+
+def _nearest(count: int, w: int) -> str:
+    """Return the multiples of the resolution around a number of records."""
+    low = count // w * w
+    return f"{low} or {low + w}" if low else str(w)
