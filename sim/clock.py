@@ -102,10 +102,10 @@ class Clock(simpy.Environment):
         Without the process: its generator, and the event of its end, cost more than most of what control does.
         """
         begun = (self._now, URGENT, next(self._eid), Happening(self, lambda _: self._sleeps(delay_ns, call)))
-        heappush(self._queue, begun)  # type: ignore[misc]
+        heappush(self._queue, begun)
 
     def _sleeps(self, delay_ns: int, call: Callable[[], None]) -> None:
-        self.at(self._now + delay_ns, NORMAL, lambda _: call())
+        self.at(self.now_ns() + delay_ns, NORMAL, lambda _: call())
 
     def sleep(self, until_ns: int) -> Any:
         """Return what a control process yields to go on at `until_ns`."""
