@@ -6,9 +6,9 @@ loads it, else as Numba does.
 
 A function that is called from compiled code only is compiled for one kind of numbers, 64-bit integers, whatever
 narrower ones come, and without the wrappers for calls from Python, each of which would hold a copy of it. Nor is it
-optimised or made into machine code by itself, which would take as long again as all the rest. A type of arguments may
-carry constants, as `state.extended`: a branch that such a constant rules out is gone before anything behind it is
-compiled.
+optimised or made into machine code by itself, which would take as long again as all the rest (`linking`). What comes of
+it is kept by itself, and two processes share the work (`parts`). A type of arguments may carry constants, as
+`state.extended`: a branch that such a constant rules out is gone before anything behind it is compiled.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from typing import Any
 from numba import njit, types
 from numba.core import event, ir, lowering
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
-from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.environment import lookup_environment
@@ -31,10 +30,12 @@ from numba.core.registry import cpu_target
 from numba.core.typed_passes import NativeLowering
 from numba.core.untyped_passes import RewriteSemanticConstants
 
-from sim.kernel.tools import native
+from sim.kernel.tools import native, parts
 from sim.kernel.tools.directory import digest, directory
 from sim.kernel.tools.intrinsics import INTRINSICS, state_type
+from sim.kernel.tools.linking import Linked, Whole, fixed
 from sim.kernel.tools.native import CHECKSUM_BYTES, LISTENERS, checksum
+from sim.kernel.tools.parts import is_kept
 
 __all__ = ["dispatcher_of", "made_for", "state_type", "type_of", "type_of_intrinsic"]
 
@@ -46,7 +47,8 @@ def made_for(dispatcher: Any, name: str, arguments: tuple[Any, ...]) -> Callable
     signature = tuple(dispatcher.typeof_pyval(one) for one in arguments)
     if directory() is not None:
         dispatcher._cache.names[signature] = name
-    made: Callable[..., Any] = dispatcher.compile(signature)
+    with parts.without_garbage_collection(), parts.compiled_beside(dispatcher, signature, name) as found:
+        made: Callable[..., Any] = found or dispatcher.compile(signature)
     return made
 
 
@@ -56,8 +58,8 @@ def dispatcher_of(function: Callable[..., Any], chosen_options: Mapping[str, Any
     options["pipeline_class"] = _NoinlineCompiler if options.pop("leaves_calls", False) else _Compiler
     made = _njit(**options)(function)
     options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    inner = _njit(**options)(function)
-    called = _njit(**options | {"forceinline": False})(function) if options.get("forceinline") else inner
+    inner = _called(function, options)
+    called = _called(function, options | {"forceinline": False}) if options["forceinline"] else inner
 
     def chosen(args: Any) -> Any:
         """Leave a call where the state is extended: inlined, all that it can do compiles for minutes."""
@@ -70,9 +72,17 @@ def dispatcher_of(function: Callable[..., Any], chosen_options: Mapping[str, Any
     def overload(signature: Any) -> Any:
         return chosen(getattr(signature, "args", signature)).get_overload(signature)
 
-    made.get_call_template, made.get_overload = call_template, overload
+    made.get_call_template, made.get_overload, made.called_with = call_template, overload, chosen
     if directory() is not None:
         made._cache = _Cache(function)
+    return made
+
+
+def _called(function: Callable[..., Any], options: dict[str, Any]) -> Any:
+    """Return Numba's dispatcher of a function for calls from compiled code, of which each result is kept."""
+    made = _njit(**options)(function)
+    if directory() is not None and is_kept(function):
+        parts.keep_those_of(made, options["forceinline"])
     return made
 
 
@@ -240,33 +250,6 @@ def _known(state: Any, value: Any) -> bool | None:
     return constants.get(value.attr)
 
 
-class _Linked(JITCodeLibrary):
-    """Code that callers take in.
-
-    It is optimised as a part of what is called from Python, once, and not in each function on the way there. Nobody
-    calls it by itself, so that there is no machine code of it.
-    """
-
-    def _optimize_final_module(self) -> None:
-        """Leave it as it is."""
-
-    def _finalize_final_module(self) -> None:
-        self._finalized = True
-
-    @property
-    def codegen(self) -> Any:
-        """Return what sets no environment of the function: the machine code of its callers holds that."""
-        return _NoEnvironments
-
-
-class _NoEnvironments:
-    """In the place of the code generator of a function without machine code."""
-
-    @staticmethod
-    def set_env(name: str, environment: object) -> None:
-        """Set nothing."""
-
-
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _Lower(NativeLowering):
     """Numba's lowering, in which functions that only compiled code calls are left to their callers."""
@@ -277,8 +260,9 @@ class _Lower(NativeLowering):
         """Lower a function."""
         codegen = state.targetctx.codegen()
         linked = state.flags.no_cpython_wrapper and state.flags.no_cfunc_wrapper
-        if linked:
-            state.library = _Linked(codegen, state.func_id.func_qualname)
+        made = (Linked if linked else Whole)(codegen, state.func_id.func_qualname)
+        made.enable_object_caching()
+        state.library = made
         super().run_pass(state)
         if not linked:  # its own environment, and those of functions that it has taken in
             for variable in state.library._final_module.global_variables:
@@ -293,8 +277,15 @@ class _Compiler(CompilerBase):
 
     native_lowering: type[NativeLowering] = _Lower
 
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.state.flags = fixed(self.state.flags)
+
     def define_pipelines(self) -> list[Any]:
         """Return Numba's passes with the constants put in, and our lowering."""
+        if is_kept(self.state.func_id.func) and self.state.flags.no_cpython_wrapper:
+            # Numba counts functions; code that another process has made calls this one by the same name.
+            self.state.func_id.unique_id, self.state.func_id.unique_name = 0, self.state.func_id.func_qualname
         builder = DefaultPassBuilder.define_nopython_pipeline(self.state)
         builder.add_pass_after(_PutConstants, RewriteSemanticConstants)
         own = self.native_lowering

@@ -121,18 +121,25 @@ INTRINSICS: dict[str, Any] = {
 
 
 class StateType(types.Type):
-    """The type of a state in compiled code."""
+    """The type of a state in compiled code, with those of its arrays and records."""
 
     def __init__(self, layout: Any) -> None:
         super().__init__(name=layout.name)
+        self.layout = layout
         self.arrays, self.records, self.constants = layout.arrays, layout.records, layout.constants
         self.place, self.offset = layout.place, layout.offset
+        self.types = {name: from_dtype(dtype) for name, dtype in self.records.items()}
+        self.types |= {name: PlainArray(from_dtype(dtype)) for name, dtype in self.arrays.items()}
+
+
+STATES: dict[str, StateType] = {}
+"""The types of states of which there was one, by name."""
 
 
 @lru_cache
 def state_type(layout: Any) -> StateType:
     """Return the type of states with that layout (`pointer.Layout`)."""
-    return StateType(layout)
+    return STATES.setdefault(layout.name, StateType(layout))
 
 
 register_model(StateType)(models.OpaqueModel)
@@ -148,11 +155,6 @@ def _unbox(type_: StateType, value: Any, c: Any) -> Any:
     return NativeValue(pointer, is_error=cgutils.is_not_null(c.builder, c.pyapi.err_occurred()))
 
 
-def _array_type(type_: StateType, name: str) -> Any:
-    """Return the type of one of the state's arrays in compiled code."""
-    return PlainArray(from_dtype(type_.arrays[name]))
-
-
 @infer_getattr
 class _StateAttributes(AttributeTemplate):
     """The types of `state.name`, for Numba's type inference."""
@@ -161,9 +163,7 @@ class _StateAttributes(AttributeTemplate):
 
     def generic_resolve(self, type_: StateType, name: str) -> Any:
         """Return the type of a record or an array; None for any other name."""
-        if name in type_.records:
-            return from_dtype(type_.records[name])
-        return _array_type(type_, name) if name in type_.arrays else None
+        return type_.types.get(name)
 
 
 @lower_getattr_generic(StateType)
@@ -172,8 +172,8 @@ def _get(context: Any, builder: Any, type_: StateType, value: Any, name: str) ->
     if name in type_.records:
         byte = ir.IntType(8).as_pointer()
         place = builder.gep(builder.bitcast(value, byte), [context.get_constant(types.intp, type_.offset[name])])
-        return builder.bitcast(place, context.get_value_type(from_dtype(type_.records[name])))
-    array_type = _array_type(type_, name)
+        return builder.bitcast(place, context.get_value_type(type_.types[name]))
+    array_type = type_.types[name]
     word = context.get_value_type(types.intp)
     table = builder.bitcast(value, word.as_pointer())
     loaded = []

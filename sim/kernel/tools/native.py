@@ -66,16 +66,10 @@ def _text(kind: Any) -> str:
 
 def load(name: str) -> Callable[..., Any] | None:
     """Return the function whose code has that name; None if it is not kept, is damaged, or does not fit."""
-    place = directory()
-    if place is None:
+    kept = read(f"{name}.native")
+    if kept is None:
         return None
-    try:
-        kept = (place / f"{name}.native").read_bytes()
-    except OSError:
-        return None
-    if kept[:CHECKSUM_BYTES] != checksum(kept[CHECKSUM_BYTES:]):
-        return None
-    code = Code(*pickle.loads(kept[CHECKSUM_BYTES:]))
+    code = Code(*pickle.loads(kept))
     with suppress(ImportError, AttributeError):  # another layout of Numba's package
         return _linked(code) if code.name == name else None
     return None
@@ -88,12 +82,29 @@ def keep(name: str, wrapper: str, environments: Sequence[tuple[str, list[Any]]],
         return False
     mathematics = [one for one in needed if one in _helpers("_helperlib") and one in _mathematics()]
     code = Code(name, wrapper, tuple(environments), tuple(needed), tuple(mathematics), content)
-    made = pickle.dumps(tuple(code))
-    file = None
+    return write(f"{name}.native", pickle.dumps(tuple(code)))
+
+
+def read(name: str) -> bytes | None:
+    """Return what is kept in a file; None if it is missing or damaged."""
+    place = directory()
+    try:
+        found = b"" if place is None else (place / name).read_bytes()
+    except OSError:
+        return None
+    content = found[CHECKSUM_BYTES:]
+    return content if found[:CHECKSUM_BYTES] == checksum(content) else None
+
+
+def write(name: str, content: bytes) -> bool:
+    """Keep something in a file behind its checksum; return whether it is kept."""
+    place, file = directory(), None
+    if place is None:
+        return False
     try:
         with tempfile.NamedTemporaryFile(dir=place, suffix=".tmp.native", delete=False) as file:
-            file.write(checksum(made) + made)
-        Path(file.name).replace(place / f"{name}.native")  # whole, whoever reads it meanwhile
+            file.write(checksum(content) + content)
+        Path(file.name).replace(place / name)  # whole, whoever reads it meanwhile
     except OSError:
         if file is not None:
             with suppress(OSError):
