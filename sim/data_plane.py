@@ -437,9 +437,9 @@ class MovingPlane(ActionPlane, Protocol):
         """Send what these tasks emit from now on for key group k of the operator to the task `owners[k]`.
 
         With `from_ns` only what was born from that time on: what is older goes to the task where the group is.
-        `owners` (n_groups,) are live tasks of the operator. A group has one next task, from one time on, until it is
-        taken there: until then senders may send to that task or to the one where it is. Raises ValueError if a task is
-        another, or is dead.
+        `owners` (n_groups,) are tasks of the operator: live, or lost with a host whose failure is not detected. A group
+        has one next task, from one time on, until it is taken there: until then senders may send to that task or to the
+        one where it is. Nothing changes for groups that are down. Raises ValueError if a task is another, or is dead.
         """
 
     def take(self, partitions: Sequence[int]) -> Parcel:
@@ -448,7 +448,8 @@ class MovingPlane(ActionPlane, Protocol):
         From now on they are at their next task, to which all senders send, but not live: nothing of them is processed,
         and no checkpoint is taken. A checkpoint that was begun goes on. Raises ValueError unless all tasks upstream
         send their tuples to one next task, and nothing for them is on its way to, waits at or is served by the task
-        where they are; and, if they have their next task from a time on, unless that time is `passed`.
+        where they are; and, if they have their next task from a time on, unless that time is `passed`. If the next task
+        dies they are down. `assign` forgets all that was placed.
         """
 
     def put(self, parcel: int, task: int) -> None:
@@ -464,7 +465,8 @@ class MovingPlane(ActionPlane, Protocol):
 
         Then nothing born before it is at the operator or above it any more: not under way, not in a queue or in
         service, not held, and not to be emitted by a source. A tuple is born when it comes to its source; what follows
-        from it is as old. Called at once if that is so already.
+        from it is as old. Called at once if that is so already; never while a partition at the operator or above it is
+        down, as its tuples may come again.
         """
 
 
@@ -514,8 +516,9 @@ class ParcelPlane(InstancePlane, ActionPlane, Protocol):
     def discard(self, parcel: int) -> None:
         """Forget the parcel, if it was not forgotten before; the tuples of one that was never put are dropped.
 
-        Their rows in `dropped` have the reason `parcel` and the task from which they were captured. Raises ValueError
-        for key groups that were taken and not put: nothing else has their states.
+        Their rows in `dropped` have the reason `parcel` and the task from which they were captured. Key groups that
+        were taken and not put are down from then on, with what waits for them. Raises ValueError for these where no
+        host may fail: nothing else has their states.
         """
 
     def emit_again(self, partition: int, sequences: Sequence[int]) -> None:

@@ -32,7 +32,8 @@ def _reconfiguration(one: RunRecords, number: int, held: Series) -> Reconfigurat
     own = {name: column[table["number"] == number] for name, column in table.items()}
     done = own["installed_ns"] != NEVER
     from_ns, whole = int(own["from_ns"][0]), bool(done.all())
-    until_ns = int(own["installed_ns"][-1]) if whole else one.duration_ns
+    cancelled_ns = int(own["cancelled_ns"][0])
+    until_ns = int(own["installed_ns"][-1]) if whole else one.duration_ns if cancelled_ns == NEVER else cancelled_ns
     latencies = latencies_of_born(one, from_ns, until_ns)
     lengths = (own["installed_ns"] - own["from_ns"])[done]
     return Reconfiguration(
@@ -49,6 +50,8 @@ def _reconfiguration(one: RunRecords, number: int, held: Series) -> Reconfigurat
         latency_max_s=seconds(int(latencies.max())) if latencies.size else None,
         latency_p99_s=seconds(quantiles(latencies, [0.99])[0]) if latencies.size else None,
         extra_bytes=_extra_bytes(held, from_ns, until_ns) if whole else None,
+        steps_over=int(done.sum()),
+        cancelled_s=None if cancelled_ns == NEVER else seconds(cancelled_ns),
     )
 
 

@@ -218,7 +218,8 @@ class Reconfiguration:
     It began with its first step, maybe later than it was requested. `duration_s` is from then until the last state was
     at its new task; the latencies are those of tuples that were born meanwhile. `extra_bytes` is the most by which a
     host held more memory than before and after; None where the table `memory` is not kept, or it did not end. Times are
-    None where it did not end, or nothing was seen.
+    None where it did not end, or nothing was seen. One that was cancelled, as a crash took a task, has `steps_over` and
+    no others.
     """
 
     replication: int
@@ -234,6 +235,13 @@ class Reconfiguration:
     latency_max_s: float | None
     latency_p99_s: float | None
     extra_bytes: int | None
+    steps_over: int
+    cancelled_s: float | None
+
+    @property
+    def over_of_all(self) -> str:
+        """Return how many of its steps were over, in words."""
+        return f"{self.steps_over} of {self.steps}"
 
 
 @dataclass(frozen=True)

@@ -198,13 +198,15 @@ def migrations_table(migrations: Sequence[Migration]) -> Table:
 def reconfigurations_table(given: Sequence[Reconfiguration]) -> Table:
     """Return what each reconfiguration took, and the latency of what was born meanwhile."""
     known = any(one.extra_bytes is not None for one in given)
+    ended = any(one.cancelled_s is not None for one in given)
     columns: tuple[Column, ...] = (
         Column("operator", of="operator", number=False),
         Column("strategy", of="strategy", number=False),
         Column("replication", of="replication", wide=True),
         Column("at", display.instant, "begun_s"),
         Column("key groups", display.count, "groups", wide=True),
-        Column("steps", display.count, "steps"),
+        Column("steps over", of="over_of_all") if ended else Column("steps", display.count, "steps"),
+        *((Column("cancelled", display.instant, "cancelled_s", wide=True),) if ended else ()),
         Column("duration", display.duration, "duration_s"),
         Column("longest step", display.duration, "longest_step_s", wide=True),
         Column("99 % within", display.duration, "latency_p99_s", wide=True),

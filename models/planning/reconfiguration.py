@@ -1,6 +1,7 @@
 """Which key groups of an operator change their tasks by events `reconfigure`, and in which steps.
 
-No host fails in such a run and nothing else moves, so that the tasks of all key groups are known before it begins.
+Nothing else moves them, so that the tasks of all key groups are known before the run begins, unless a host fails while
+they move: then the next event begins with the tasks that they have by then.
 Source of the strategies and of the plan `half`: Hoffmann et al., *Megaphone*, VLDB 2019.
 """
 
@@ -34,8 +35,10 @@ Files = Mapping[str, tuple[Configuration, ...]]
 """Event with a migration file -> the lines of it."""
 
 
-def moves_of(scenario: Scenario, name: str, files: Files) -> tuple[BinMove, ...]:
-    """Return the moves of the event of this name, by key group, if the events of its operator before it are over.
+def moves_of(scenario: Scenario, name: str, files: Files, owners: Sequence[int] | None = None) -> tuple[BinMove, ...]:
+    """Return the moves of the event of this name, by key group, given the tasks of all key groups before it.
+
+    Without these, if the events of its operator before it are over.
 
     >>> from holdfast import read_scenario
     >>> len(moves_of(read_scenario("scenarios/library/bin-migration.toml").scenario, "all_at_once", {}))
@@ -43,7 +46,7 @@ def moves_of(scenario: Scenario, name: str, files: Files) -> tuple[BinMove, ...]
     """
     event = scenario.events[name]
     assert isinstance(event, Reconfigure)
-    owners = owners_before(scenario, name, files)
+    owners = owners_before(scenario, name, files) if owners is None else owners
     goals = owners_after(scenario.operators[event.operator], event, owners, files.get(name, ()))
     return _differences(enumerate(goals), owners)
 
@@ -111,17 +114,24 @@ def half(tasks: int, owners: Sequence[int]) -> list[int]:
     return made
 
 
-def steps_of(scenario: Scenario, name: str, inputs: RunInputs) -> tuple[Step, ...]:
-    """Return the steps of the event of this name, if the events of its operator before it are over.
+def steps_of(scenario: Scenario, name: str, inputs: RunInputs, owners: Sequence[int] | None = None) -> tuple[Step, ...]:
+    """Return the steps of the event of this name, given the tasks of all key groups before it.
+
+    Without these, if the events of its operator before it are over. Steps that are `optimised` are known for that case
+    alone: in another one each move is in the first step in which no task sends or gets another key group.
 
     Lines of a file that move nothing are no steps. Raises ValueError if the inputs lack the steps of an event with the
     strategy `optimised`, or the lines of one with a file.
     """
     event = scenario.events[name]
     assert isinstance(event, Reconfigure)
+    before = owners_before(scenario, name, inputs.configurations)
+    owners = before if owners is None else [*owners]
     if event.file is not None:
-        return _steps_of_lines(owners_before(scenario, name, inputs.configurations), inputs.configurations[name])
-    moves = moves_of(scenario, name, inputs.configurations)
+        return _steps_of_lines(owners, inputs.configurations[name])
+    moves = moves_of(scenario, name, inputs.configurations, owners)
+    if event.strategy == "optimised" and owners != before:
+        return _first_steps(moves)
     if event.strategy == "optimised":
         order = inputs.steps.get(name, ())
         if len(order) != len(moves):
@@ -134,6 +144,19 @@ def steps_of(scenario: Scenario, name: str, inputs: RunInputs) -> tuple[Step, ..
         return (Step(moves),) if moves else ()
     size = {"all-at-once": max(1, len(moves)), "fluid": 1, "batched": event.size or 1}[event.strategy]
     return tuple(Step(tuple(moves[k : k + size])) for k in range(0, len(moves), size))
+
+
+def _first_steps(moves: Sequence[BinMove]) -> tuple[Step, ...]:
+    """Return steps in which no task sends two key groups or gets two: each move is in the first that it can be in."""
+    steps: list[list[BinMove]] = []
+    for move in moves:
+        free = (one for one in steps if all(move.source != k.source and move.target != k.target for k in one))
+        step = next(free, None)
+        if step is None:
+            steps.append([move])
+        else:
+            step.append(move)
+    return tuple(Step(tuple(step)) for step in steps)
 
 
 def _steps_of_lines(owners: Sequence[int], lines: Sequence[Configuration]) -> tuple[Step, ...]:

@@ -465,6 +465,11 @@ class FaultTolerance(Description):
         return self.method == "region-restart" and self.job_checkpoints is not None and not self.unaligned
 
     @property
+    def goes_back_once(self) -> bool:
+        """Return whether they do, and each tuple counts once: key groups may then move without a second instance."""
+        return self.rolls_back_together and self.guarantee == "exactly-once"
+
+    @property
     def keeps_outputs(self) -> bool:
         """Return whether tasks keep their outputs until downstream has made sure of them, and can send them again."""
         return self.takes_checkpoints or self.kept_history is not None

@@ -41,7 +41,7 @@ from sim.migration.coordinator import RunCoordinator
 from sim.migration.moves import Migrations
 from sim.migration.protocols import REBALANCE_PROTOCOLS, RECONFIGURATION_PROTOCOLS
 from sim.migration.rebalance import Rebalances
-from sim.migration.reconfiguration import Reconfigurations
+from sim.migration.reconfigurations import Reconfigurations
 from sim.recovery.changelog import RestoreFromChangelog
 from sim.recovery.region_restart import RegionRestart
 from sim.scaling.elasticity import Elasticity
@@ -152,7 +152,9 @@ class Control:
         self.crash.host_died.append(self.adjustments.host_died)
         self.recoveries.is_taking.append(self.adjustments.is_taking)
         protocols = RECONFIGURATION_PROTOCOLS
-        self.reconfigurations = Reconfigurations(state, self.coordinator, protocols, self.memory)
+        self.reconfigurations = Reconfigurations(
+            state, self.coordinator, protocols, self.memory, self.outages, self.recoveries.leaves, self.barriers
+        )
         self.rescaling = Rescaling(state, self.migrations, self.adjustments, self.slots)
         spares = SpareHosts(state, self.migrations, self.recoveries, self.failures)
         operators = OperatorScaling(state, self.statistics, self.adjustments, self.rescaling)

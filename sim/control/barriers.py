@@ -11,35 +11,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
-from operator import itemgetter
-from typing import NamedTuple
 
 import numpy as np
 
 from models import display
 from models.records.tables import NEVER
-from models.topology import layout
 from models.units import to_ns
 from sim.clock import Process
-from sim.control.cluster import RunPlan
 from sim.control.local_copies import LocalCopies
 from sim.control.pre_commits import PreCommits
 from sim.control.run_state import RunState
+from sim.control.subtasks import Subtask, subtasks_of
 from sim.draws import code_of, uniform
 from sim.plane_values import CONTROL, REMOTE, Mail
 
 Ended = Callable[[bool], None]  # told whether a checkpoint is complete
 
 _WHOLE = 1 << 62  # more bytes than any state has
-
-
-class _Subtask(NamedTuple):
-    """A place in the parallelism of an operator; a restart gives it another task."""
-
-    partitions: tuple[int, ...]
-    below: tuple[int, ...]  # subtasks to which it sends barriers
-    channels: int  # over which barriers come
 
 
 @dataclass(eq=False)
@@ -50,7 +38,8 @@ class JobCheckpoint:
     token: int  # of its barriers
     triggered_ns: int
     slot: int  # of its snapshots in the data plane
-    tasks: dict[int, int]  # task -> subtask, when it was triggered
+    subtasks: Sequence[Subtask]  # when it was triggered: its barriers go on if it ends before them
+    tasks: dict[int, int]  # task -> subtask
     left: set[int]  # subtasks without a snapshot
     heard: Counter[int] = field(default_factory=Counter)  # subtask -> barriers, where nothing is held back
     writing: Counter[int] = field(default_factory=Counter)  # first partitions of subtasks -> uploads not stored
@@ -90,12 +79,15 @@ class BarrierCheckpoints:
         self._is_new = False  # whether what is down is another job, which a savepoint starts
         self._expired = 0  # in a row
         self.ended: Ended = lambda completed: None  # told of each checkpoint that does not end with a failure
+        self.held_up: Callable[[], bool] = lambda: False  # whether key groups move in steps, or wait to move
+        self.none_is_open: Callable[[], None] = lambda: None  # told when the last one that was under way has ended
+        self._is_due = False  # the next one waits until no key groups move
         self.commits = PreCommits(state)
         self.copies: LocalCopies | None = None  # set by who reads them
         self.left_source: Callable[[int, int], None] = lambda token, task: None  # told of a barrier at a source
         self.completed: Callable[[int], None] = lambda token: None  # told of a complete checkpoint, by its token
         self.fail_job: Callable[[str], None] | None = None  # called with the reason; set by whom it concerns
-        self._subtasks = _subtasks(state.plan, self.cluster.partition_task) if self.rules is not None else []
+        self._subtasks = subtasks_of(state.plan, self.cluster) if self.rules is not None else []
         self._unaligned = scenario.fault_tolerance.unaligned
         # A source has a position, of which the planes know where it counts alone.
         self._saved = [p for one in self._subtasks if one.channels or self._unaligned for p in one.partitions]
@@ -129,7 +121,23 @@ class BarrierCheckpoints:
 
     def _begins(self, at_ns: int, turn: int) -> Process:
         yield self.clock.sleep(at_ns)
-        if turn == self._turns:
+        if turn == self._turns and self.held_up():
+            self._is_due = True
+        elif turn == self._turns:
+            self._trigger()
+
+    @property
+    def is_under_way(self) -> bool:
+        """Return whether a checkpoint is under way."""
+        return bool(self._open)
+
+    def key_groups_stay(self) -> None:
+        """Have barriers go where key groups are now, which do not move any more; a checkpoint that waited begins."""
+        if self.rules is None or self._down:
+            return
+        self._subtasks = subtasks_of(self.state.plan, self.cluster)
+        if self._is_due and not self.held_up():
+            self._is_due = False
             self._trigger()
 
     def _drawn_ns(self) -> int:
@@ -155,10 +163,10 @@ class BarrierCheckpoints:
     def _trigger(self, stops: Ended | None = None) -> None:
         """Send barriers to all sources; what is down and not detected does not get its own."""
         assert self.rules is not None
-        now, where = self.clock.now_ns(), self.cluster.partition_task
-        tasks = {where[one.partitions[0]]: number for number, one in enumerate(self._subtasks)}
+        now, tasks = self.clock.now_ns(), {one.task: number for number, one in enumerate(self._subtasks)}
         token, slot = self.state.new_token(), self._free_slot()
-        made = JobCheckpoint(len(self._of_token), token, now, slot, tasks, set(tasks.values()), stops=stops)
+        number, left = len(self._of_token), set(tasks.values())
+        made = JobCheckpoint(number, token, now, slot, self._subtasks, tasks, left, stops=stops)
         self._count_files(made)
         self._of_token[made.token] = made
         self._open.append(made)
@@ -189,7 +197,7 @@ class BarrierCheckpoints:
         if checkpoint is None:
             return False
         number = checkpoint.tasks[task]
-        subtask = self._subtasks[number]
+        subtask = checkpoint.subtasks[number]
         checkpoint.heard[number] += 1
         if self._holds_back or checkpoint.heard[number] >= subtask.channels:
             # Downstream first: what follows pauses the task.
@@ -217,21 +225,18 @@ class BarrierCheckpoints:
             self._has_snapshot(checkpoint, checkpoint.tasks[task])
         return True
 
-    def _pass_on(self, checkpoint: JobCheckpoint, task: int, subtask: _Subtask) -> None:
-        where, receivers = self.cluster.partition_task, [self._subtasks[one] for one in subtask.below]
+    def _pass_on(self, checkpoint: JobCheckpoint, task: int, subtask: Subtask) -> None:
+        receivers = [checkpoint.subtasks[one] for one in subtask.below]
         self.state.plane.send_each(
-            [
-                Mail(task, where[one.partitions[0]], checkpoint.token, True, 0, 0, self._channels(one))
-                for one in receivers
-            ]
+            [Mail(task, one.task, checkpoint.token, True, 0, 0, self._channels(one)) for one in receivers]
         )
 
-    def _channels(self, subtask: _Subtask) -> int:
+    def _channels(self, subtask: Subtask) -> int:
         return subtask.channels if self._holds_back else 0
 
-    def _save(self, checkpoint: JobCheckpoint, number: int, subtask: _Subtask) -> None:
+    def _save(self, checkpoint: JobCheckpoint, number: int, subtask: Subtask) -> None:
         """Have the snapshots of a subtask written; a source has its position in its log."""
-        if subtask.channels:
+        if subtask.channels and subtask.partitions:
             checkpoint.writing.update(subtask.partitions[:1])
             more_bytes = self._more_bytes(checkpoint, subtask)
             taken = self.state.plane.checkpoint_each(subtask.partitions, REMOTE, checkpoint.slot, more_bytes)
@@ -239,7 +244,7 @@ class BarrierCheckpoints:
             sink = self.state.plan.operators[self.cluster.partition_operator[subtask.partitions[0]]].is_sink
             self._took.append((checkpoint.number, 0 if sink else taken))
 
-    def _more_bytes(self, checkpoint: JobCheckpoint, subtask: _Subtask) -> int:
+    def _more_bytes(self, checkpoint: JobCheckpoint, subtask: Subtask) -> int:
         """Return how much more than what has changed is in each snapshot of a subtask [B].
 
         All of the state in a savepoint, and in what follows it. Else what was merged since the last complete one: level
@@ -277,7 +282,7 @@ class BarrierCheckpoints:
             for number in sorted(had_snapshots):
                 self._store_in_flight(checkpoint, number)
 
-    def _record(self, checkpoint: JobCheckpoint, task: int, number: int, subtask: _Subtask) -> None:
+    def _record(self, checkpoint: JobCheckpoint, task: int, number: int, subtask: Subtask) -> None:
         """Have in-flight data recorded where the first barrier has overtaken, or the position of a source."""
         if subtask.channels:
             checkpoint.recording.add(number)
@@ -289,7 +294,7 @@ class BarrierCheckpoints:
 
     def _store_in_flight(self, checkpoint: JobCheckpoint, number: int) -> None:
         """Have what was recorded at a subtask sent to the store."""
-        partition = self._subtasks[number].partitions[0]
+        partition = checkpoint.subtasks[number].partitions[0]
         size = self.state.plane.store_in_flight(partition)
         checkpoint.in_flight_bytes += size
         checkpoint.writing.update([partition] if size else [])
@@ -339,7 +344,7 @@ class BarrierCheckpoints:
 
     def _keep_copies(self, checkpoint: JobCheckpoint) -> None:
         if self.copies is not None:
-            host, subtasks = self.cluster.task_host, self._subtasks
+            host, subtasks = self.cluster.task_host, checkpoint.subtasks
             tasks = checkpoint.tasks.items()
             self.copies.completed({one: host[task] for task, k in tasks for one in subtasks[k].partitions})
 
@@ -369,7 +374,8 @@ class BarrierCheckpoints:
         self.fail_job(f"{display.count(number, 'checkpoint')} {has} expired in a row, and {most} {are} tolerated")
 
     def _abort(self) -> None:
-        """Give up all checkpoints that are under way."""
+        """Give up all checkpoints that are under way, and one that waits."""
+        self._is_due = False
         for one in [*self._open]:
             self._end(one, "aborted")
         self.state.plane.abort_checkpoints(self._saved)
@@ -382,6 +388,8 @@ class BarrierCheckpoints:
     def _end(self, ended: JobCheckpoint, outcome: str) -> None:
         self._open.remove(ended)
         ended.outcome = outcome
+        if not self._open:
+            self.none_is_open()
         if ended.stops is not None and outcome != "completed":
             self._go_on(ended)
             ended.stops(False)
@@ -389,7 +397,7 @@ class BarrierCheckpoints:
     def _go_on(self, checkpoint: JobCheckpoint) -> None:
         """Let the sources go on that a savepoint has stopped."""
         for task, number in checkpoint.tasks.items():
-            if not self._subtasks[number].channels and self.cluster.task_alive[task]:
+            if not checkpoint.subtasks[number].channels and self.cluster.task_alive[task]:
                 self.state.plane.unpause(task)
 
     # -- failures
@@ -411,7 +419,7 @@ class BarrierCheckpoints:
             return
         assert self.rules is not None
         self._down = False
-        self._subtasks = _subtasks(self.state.plan, self.cluster.partition_task)
+        self._subtasks = subtasks_of(self.state.plan, self.cluster)
         is_new, self._is_new = self._is_new, False
         if is_new:
             self._plan_first()
@@ -441,36 +449,3 @@ class BarrierCheckpoints:
                 one.in_flight_bytes,
                 one.outcome,
             )
-
-
-def _subtasks(plan: RunPlan, at: Sequence[int]) -> list[_Subtask]:
-    """Return the subtasks of the job, by operator and first partition, with the channels between them.
-
-    `at`: the task of each partition. Over a forward edge partition k sends to partition k, modulo their number.
-    """
-    first, operators = plan.first_partition, plan.scenario.operators
-    number: dict[int, int] = {}
-    partitions: list[list[int]] = []
-    for partition, task in enumerate(at[: first[-1]]):
-        if task not in number:
-            number[task] = len(partitions)
-            partitions.append([])
-        partitions[number[task]].append(partition)
-    own = {
-        operator.name: [number[task] for task in at[first[operator.index] : first[operator.index + 1]]]
-        for operator in plan.operators
-    }
-    channels: dict[tuple[int, int], None] = {}  # in the order in which barriers go over them
-    for name, operator in operators.items():
-        for upstream, partitioning in operator.inputs.items():
-            senders, readers = own[upstream], own[name]
-            if layout.is_pairwise(partitioning):
-                pairs = ((sender, readers[k % len(readers)]) for k, sender in enumerate(senders))
-                channels |= dict.fromkeys(sorted(pairs, key=itemgetter(1)))
-            else:
-                channels |= dict.fromkeys(product(dict.fromkeys(senders), dict.fromkeys(readers)))
-    below: list[list[int]] = [[] for _ in partitions]
-    for sender, reader in channels:
-        below[sender].append(reader)
-    count = Counter(reader for _, reader in channels)
-    return [_Subtask(tuple(partitions[k]), tuple(below[k]), count[k]) for k in range(len(partitions))]

@@ -151,13 +151,16 @@ class Cluster:
         self.task_host: list[int] = []
         self.task_alive: list[bool] = []
         self.task_thread: list[int] = []  # the task whose thread serves it: its own, or the first of its chain
+        self.task_place: list[int | None] = []  # place in the parallelism of its operator, where it was given
         self._first_of_chain: dict[tuple[int, int], int] = {}  # (chain, index of its tasks) -> the first one
         self.partition_operator = [o for o, op in enumerate(plan.operators) for _ in range(op.description.groups)]
         self.partition_index = [k for op in plan.operators for k in range(op.description.groups)]
         self.partition_task = [-1] * len(self.partition_operator)
         self._last_task: dict[int, int] = {}  # of instances that are over
         self.partition_live = [True] * len(self.partition_operator)  # changed by the methods below alone
-        self.down_owners: set[int] = set()  # owners of their groups that are not live
+        self.down_owners: set[int] = set()  # owners of their groups that are not live, nor on their way
+        self.on_the_way: dict[int, int] = {}  # key group that is live nowhere -> the task to which its state travels
+        self.moved: dict[int, int] = {}  # key group -> place of its task, where a reconfiguration has moved it for good
         self._group = list(range(len(self.partition_operator)))  # planned partition of each instance
         self._owner: dict[int, int] = {}  # group -> the owner, where it is not the planned partition
         self.planned_checkpoint_host: list[int | None] = self._checkpoint_hosts(plan.inputs.checkpoint_hosts)
@@ -192,6 +195,7 @@ class Cluster:
         self.task_operator.append(operator)
         self.task_host.append(host)
         self.task_alive.append(True)
+        self.task_place.append(index)
         self.host_tasks[host].append(task)
         return task
 
@@ -237,8 +241,14 @@ class Cluster:
 
     def set_live(self, instance: int, live: bool) -> None:
         """Note whether the instance has a state and processes what comes."""
+        self.on_the_way.pop(instance, None)
         self.partition_live[instance] = live
         self._note_liveness(instance)
+
+    def take(self, group: int, task: int) -> None:
+        """Note that the state of a key group travels to a task: it is live nowhere, and not lost."""
+        self.partition_live[group] = False
+        self.on_the_way[group] = task
 
     def _note_liveness(self, instance: int) -> None:
         if self.partition_live[instance]:
@@ -280,6 +290,11 @@ class Cluster:
     def accepts_work(self, host: int) -> bool:
         """Return True if control may place work there: the host is in use, trusted, and not about to be left."""
         return self.trusted[host] and host not in self.leaving
+
+    def place_of(self, partition: int, parallelism: int) -> int:
+        """Return the place, among so many tasks, of the task that a partition starts at."""
+        described = self.plan.operators[self.partition_operator[partition]].description
+        return self.moved.get(partition, described.task_of(self.partition_index[partition], parallelism))
 
     def partitions_at(self, task: int) -> list[int]:
         """Return the partitions of that task, rising, with all instances of key groups."""
@@ -374,6 +389,13 @@ class ClusterView:
         gone.lost += partitions
         gone.held |= held
         return gone.lost
+
+    def has_left(self, partition: int, host: int) -> None:
+        """Note that the state of a partition had left a host before that died, if it has."""
+        gone = self._undetected.get(host)
+        if gone is not None and partition in gone.lost:
+            gone.lost.remove(partition)
+            gone.live.discard(partition)
 
     def detected(self, host: int) -> list[int]:
         """Suspect the host: control knows of its failure; return the partitions whose checkpoint it held, rising."""

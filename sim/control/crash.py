@@ -88,7 +88,8 @@ class CrashCoordinator:
         # live: both are asked of partitions that the crash of the plane is about to empty.
         for partition in self.cluster.partitions_on(host):
             self.recoveries.lost_again(partition)
-        self.outages.lost(self.cluster.partitions_on(host))
+        coming = [one for one, task in self.cluster.on_the_way.items() if self.cluster.task_host[task] == host]
+        self.outages.lost([*self.cluster.partitions_on(host), *coming])
         # The plane drops task by task, as the cluster still lists them.
         self.state.plane.crash(host)
         for task in self.cluster.host_tasks[host]:
@@ -168,20 +169,22 @@ class CrashCoordinator:
             resend(host)
         losses = [LostPartition(partition, host, failed_ns, row, counts_until_ns=dead_ns) for partition in lost]
         # First what goes on where it was: else the rest might take its slots.
-        self.recover([*self._roll_back(losses), *losses])
+        like = LostPartition(-1, host, failed_ns, row, counts_until_ns=dead_ns)
+        self.recover([*self._roll_back(losses, like), *losses])
         # Last, where all that goes on is live.
         self.recovery.method.checkpoints_lost(held)
 
-    def _roll_back(self, losses: Sequence[LostPartition]) -> list[LostPartition]:
-        """Kill the tasks that go back together with what is lost, and return their partitions as lost, too.
+    def _roll_back(self, losses: Sequence[LostPartition], like: LostPartition) -> list[LostPartition]:
+        """Kill the tasks that go back together with what is lost, and return their partitions as lost, too, `like` it.
 
         They end before anything is assigned: nothing that they still did would be part of the state that comes back.
         """
         down, found = [loss for loss in losses if self._is_lost(loss)], list[LostPartition]()
-        for task in self.recovery.method.rolled_back(down) if down else ():
-            found += [losses[0]._replace(partition=partition) for partition in self._kill(task)]
+        goes_back = down or self.recovery.method.has_lost_empty_tasks()
+        for task in self.recovery.method.rolled_back(down) if goes_back else ():
+            found += [like._replace(partition=partition) for partition in self._kill(task)]
         if self.checkpoints_end is not None:
-            if down:  # else the checkpoint of the job goes on: nothing of it was on the host
+            if down or found:  # else the checkpoint of the job goes on: nothing of it was on the host
                 self.checkpoints_end()
         elif self.state.plan.scenario.fault_tolerance.aborts_checkpoints:
             self.state.plane.abort_checkpoints([loss.partition for loss in (*down, *found)])

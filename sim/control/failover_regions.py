@@ -147,6 +147,7 @@ class FailoverRegions:
                 for loss in down.losses:
                     self.recoveries.starting.remove(loss)
                 del self._down[region]
+                self.method.start_others(down.losses)
                 self._start(down.losses)
                 self.method.started(down.losses)
                 self.started()
@@ -199,7 +200,8 @@ class FailoverRegions:
     def _take_slots(self, down: _Down) -> bool:
         """Find a slot for each task, or for none of them; return whether there are enough."""
         name, target = self.cluster.partition_name, self.method.host_for
-        if any(target(loss.partition).host is None for loss in down.losses):
+        found = all(target(loss.partition).host is not None for loss in down.losses)
+        if not (found and self.method.has_other_slots(down.losses)):
             self.method.release(down.losses)
             for loss in down.losses:
                 why = "not all tasks of its region have a slot"

@@ -24,9 +24,13 @@ class Outages:
         self._over: list[tuple[int, int, int]] = []  # group, from, until
 
     def lost(self, partitions: Iterable[int]) -> None:
-        """Begin outages of the live owners among partitions that are about to be lost; call it before they are."""
+        """Begin outages of the live owners among partitions that are about to be lost; call it before they are.
+
+        One that is on its way to a task was live a moment ago.
+        """
         for partition in partitions:
-            if self.cluster.partition_live[partition] and self.cluster.is_owner(partition):
+            live = self.cluster.partition_live[partition] or partition in self.cluster.on_the_way
+            if live and self.cluster.is_owner(partition):
                 self._since.setdefault(self.cluster.group_of(partition), self.clock.now_ns())
 
     def check(self) -> None:

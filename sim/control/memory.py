@@ -54,9 +54,16 @@ class Memory:
             live.append(task)
         self._write(live)
 
+    def _know(self, task: int) -> None:
+        """Have room for a task that has started since the last sample."""
+        missing = task + 1 - self._held.shape[1]
+        if missing > 0:
+            self._held = np.pad(self._held, ((0, 0), (0, missing)))
+
     def leaves(self, task: int, size: int, copies: float) -> None:
         """Note that a state has left a task, which holds so many copies of it until it has been installed."""
         if self.wanted:
+            self._know(task)
             # A state may have grown since the last sample: a task that gives all of it away has none.
             self._held[_STORED, task] = max(0, self._held[_STORED, task] - size)
             self._held[_SENT, task] += round(copies * size)
@@ -65,6 +72,7 @@ class Memory:
     def comes(self, task: int, size: int, copies: float) -> None:
         """Note that a state has come to a task, which holds so many copies of it until it is installed."""
         if self.wanted:
+            self._know(task)
             self._held[_RECEIVED, task] += round(copies * size)
             self._write((task,))
 
@@ -80,6 +88,11 @@ class Memory:
         if self.wanted:
             self._held[_SENT:, [*tasks]] = 0
             self._write(tasks)
+
+    def lost(self, tasks: Collection[int]) -> None:
+        """Note that tasks are gone, with all copies."""
+        known = [task for task in tasks if task < self._held.shape[1]]
+        self._held[:, known] = 0
 
     def _write(self, tasks: Collection[int]) -> None:
         now, rows = self.state.clock.now_ns(), self.state.recorder.rows["memory"]

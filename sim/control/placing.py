@@ -14,7 +14,9 @@ from sim.control.cluster import Cluster, RunPlan
 def check_moving(plan: RunPlan) -> None:
     """Raise ValueError if key groups cannot be taken out of their tasks in the run."""
     found = (
-        "hosts may fail, or tuples have ids for other reasons" if plan.keeps_ids else None,
+        "hosts may fail, or tuples have ids for other reasons, and not all goes back to one checkpoint, exactly once"
+        if plan.keeps_ids and not plan.scenario.fault_tolerance.goes_back_once
+        else None,
         "queues are bounded" if plan.bounded else None,
         "acks or time trim outputs" if plan.trimming or plan.history else None,
         "event time passes through the job" if any(one.has_event_time for one in plan.operators) else None,
@@ -29,8 +31,9 @@ def check_placement(
 ) -> tuple[int, list[int], np.ndarray]:
     """Return the arguments as whole numbers, the owners as an array.
 
-    Raises ValueError if these senders cannot be told that these tasks (n_groups,) own the operator's key groups, and
-    TypeError for what is no whole number.
+    A task whose host is dead, which nobody has detected, may be an owner: what is sent to it is lost. Raises ValueError
+    if these senders cannot be told that these tasks (n_groups,) own the operator's key groups, and TypeError for what
+    is no whole number.
     """
     operator, senders, tasks = index(operator), [*map(index, senders)], _whole_numbers(owners)
     plans = cluster.plan.operators
@@ -39,9 +42,9 @@ def check_placement(
     groups = plans[operator].description.groups
     if tasks.size != groups:
         raise ValueError(f"{plans[operator].name} has {groups} key groups, not {tasks.size}")
-    its, alive = cluster.task_operator, cluster.task_alive
-    for task in _each(tasks, len(alive)):
-        if not 0 <= task < len(alive) or not alive[task] or its[task] != operator:
+    its = cluster.task_operator
+    for task in _each(tasks, len(its)):
+        if not _is_trusted(cluster, task) or its[task] != operator:
             raise ValueError(f"task {task} is no live task of {plans[operator].name}")
     upstream = _upstream(cluster, operator)
     for task in senders:
@@ -89,6 +92,14 @@ def operators_above(plan: RunPlan) -> np.ndarray:
 
 def _is_live(cluster: Cluster, task: int) -> bool:
     return 0 <= task < len(cluster.task_alive) and cluster.task_alive[task]
+
+
+def _is_trusted(cluster: Cluster, task: int) -> bool:
+    """Return whether a task is alive, or has died with a host that control trusts."""
+    if not 0 <= task < len(cluster.task_alive):
+        return False
+    host = cluster.task_host[task]
+    return cluster.task_alive[task] or (cluster.trusted[host] and not cluster.host_alive[host])
 
 
 def _upstream(cluster: Cluster, operator: int) -> set[int]:

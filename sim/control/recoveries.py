@@ -166,6 +166,13 @@ class Recoveries:
             if not waits and all(recovery.caught_up_ns != NEVER for recovery in own):
                 self.recorder.revise("failures", failure, caught_up_ns=self.clock.now_ns())
 
+    def leaves(self, partition: int) -> None:
+        """Note that a partition has caught up: its state leaves its task, where all that came before was served."""
+        if partition in self.open:
+            for recovery in self.all:
+                if recovery.partition == partition and recovery.caught_up_ns == NEVER:
+                    self._caught_up(recovery)
+
     def lost_again(self, partition: int) -> None:
         """Close the recovery of a partition that is lost before it has caught up; its row stays as far as it came."""
         self._taken_back.pop(partition, None)

@@ -163,6 +163,8 @@ def lends(plan: RunPlan) -> bool:
     steps = all(isinstance(one, Reconfigure) and one.protocol == "megaphone" and not one.late_s for one in events)
     if not events or not steps or plan.keeps_ids or plan.scenario.waves.interval_s is not None:
         return False
+    if plan.scenario.fault_tolerance.takes_checkpoints:
+        return False
     if not all(need.at_times for need in needs_of(plan)):
         return False
     described = [operator.description for operator in plan.operators]

@@ -246,6 +246,9 @@ class Carrier(typing.Protocol):
     def line_up(self, message: Message, while_shorter: bool) -> None:
         """Carry a message of a task to itself, as the data plane has it."""
 
+    def reach(self, message: Message) -> None:
+        """Deliver a message that comes over no channel, unless it is for a task that is dead."""
+
     def after_backlog(self, message: Message) -> None:
         """Carry a message of a task to itself, in front of its queue."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
@@ -11,18 +11,10 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from models import display
-from models.planning.reconfiguration import Step, steps_of
-from models.records.decisions import Action, Verdict
 from models.records.tables import NEVER
-from models.scenario.events import Reconfigure
-from models.units import to_ns
-from sim.clock import Process
+from sim.control.instances import Outages
 from sim.control.memory import Memory
-from sim.control.placing import senders_to
-from sim.control.run_state import RunState
-from sim.migration.coordinator import RunCoordinator
-from sim.migration.protocol import WHOLE, Context, Message, Plan, PlanKind, Protocol, ProtocolRun, Request, Territory
+from sim.migration.protocol import WHOLE, Context, Message, Plan, Protocol, ProtocolRun, Territory
 from sim.plane_values import Parcel
 
 _NS = 1_000_000_000
@@ -126,17 +118,15 @@ class ReconfigurationRun(ProtocolRun[Reconfiguration]):
     """
 
     memory: Memory = field(kw_only=True)
+    outages: Outages = field(kw_only=True)
+    leaves: Callable[[int], None] = field(kw_only=True)
+    """Called with a key group before its state is taken out of its task."""
+    cancelled_ns: int = NEVER
     strategy: str = ""
     owners: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     times: list[StepTimes] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class ReconfigurationRequest(Request):
-    """An event of the scenario wants key groups to change their tasks."""
-
-    event: str
-    operator: int
+    travelling: set[int] = field(default_factory=set)
+    """Parcels that were taken, and are not installed yet."""
 
 
 class ReconfigurationContext(Context):
@@ -169,9 +159,11 @@ class ReconfigurationContext(Context):
         run, runtime, clock = self._run, self._runtime, self._state.clock
 
         def told() -> None:
+            if run.over:
+                return
             run.times[step].passed_ns = clock.now_ns() - self._state.plan.latency_ns
             for task in run.plan.concerned(step):
-                runtime.deliver(Message(run.number, kind, self.me, task, step))
+                runtime.reach(Message(run.number, kind, self.me, task, step))
             runtime.deliver(Message(run.number, then, self.me, self.me, step))
 
         runtime.when_passed(run.plan.operator, run.times[step].from_ns, told)
@@ -204,7 +196,9 @@ class ReconfigurationContext(Context):
         """Take the states of these key groups out of the task."""
         parcel = self._plane.take(carry.partitions)
         for partition in carry.partitions:
-            self._cluster.set_live(partition, False)
+            self._run.leaves(partition)
+            self._cluster.take(partition, carry.target)
+        self._run.travelling.add(parcel.number)
         self._run.times[step].bytes += parcel.bytes
         self._run.memory.leaves(self.me, parcel.bytes, self._run.plan.copies[0])
         return parcel
@@ -219,14 +213,22 @@ class ReconfigurationContext(Context):
     def install(self, parcel: Parcel, step: int) -> None:
         """Let the key groups in a parcel be live at this task, which processes what has waited for them."""
         for partition in parcel.partitions:
+            # It had left its task: that may have died since, and nobody has detected it.
+            self._state.view.has_left(partition, self._cluster.host_of(partition))
             self._cluster.partition_task[partition] = self.me
             self._cluster.set_live(partition, True)
+        self._run.outages.check()
         self._plane.put(parcel.number, self.me)
+        self._run.travelling.discard(parcel.number)
         run, did, carries = self._run, self._run.times[step], self._run.plan.steps[step]
         did.installed_ns = self._state.clock.now_ns()
         did.groups += len(parcel.partitions)
         run.memory.installed(self.me, parcel.bytes)
         if did.groups == sum(len(carry.partitions) for carry in carries):
+            for carry in carries:
+                place = self._cluster.task_place[carry.target]
+                assert place is not None
+                self._cluster.moved |= dict.fromkeys(carry.partitions, place)
             run.memory.forgotten(sorted({task for carry in carries for task in (carry.source, carry.target)}))
 
     def line_up(self, kind: str, note: object) -> None:
@@ -248,141 +250,3 @@ class ReconfigurationContext(Context):
             then()
         else:
             self._state.work(self.me, max(1, round(size * _NS / bytes_per_s)), then)
-
-
-class Reconfigurations(PlanKind[ReconfigurationRequest]):
-    """Begins the reconfigurations of a scenario, one after the other where they meet. Nobody fails meanwhile."""
-
-    def __init__(
-        self,
-        state: RunState,
-        coordinator: RunCoordinator,
-        protocols: Mapping[str, type[ReconfigurationProtocol]],
-        memory: Memory,
-    ) -> None:
-        self.state, self.coordinator, self.protocols, self.memory = state, coordinator, protocols, memory
-        self.runs: list[ReconfigurationRun] = []
-
-    def start(self) -> None:
-        """Start the events of the scenario."""
-        for name, event in self.state.plan.scenario.events.items():
-            if isinstance(event, Reconfigure) and not event.moves_each:
-                self.state.clock.process(self._event(name, event))
-
-    def _event(self, name: str, event: Reconfigure) -> Process:
-        yield self.state.clock.sleep(self.state.plan.instant_ns(name))
-        operator = next(one.index for one in self.state.plan.operators if one.name == event.operator)
-        territory = tuple((one, WHOLE) for one in dict.fromkeys((operator, *self._stops(event))))
-        now = self.state.clock.now_ns()
-        request = ReconfigurationRequest(territory, event.protocol, now, "event", name, operator)
-        self.coordinator.request(self, request)
-        if any(waiting is request for _, waiting in self.coordinator.waiting):
-            subject = f"the reconfiguration of {event.operator} ({name})"
-            self.state.decide(Action.POSTPONE, subject, "one that meets it is not over")
-
-    def _stops(self, event: Reconfigure) -> tuple[int, ...]:
-        """Return the operators that stop for an event besides its own."""
-        return tuple(range(len(self.state.plan.operators))) if event.protocol == "stop-and-restart" else ()
-
-    def waits(self, request: ReconfigurationRequest) -> bool:
-        """Return False: nobody is ever down."""
-        return False
-
-    def begin(self, request: ReconfigurationRequest) -> ReconfigurationRun | None:
-        """Return the run, with its steps."""
-        plan = self.state.plan
-        event, name = plan.scenario.events[request.event], plan.operators[request.operator].name
-        assert isinstance(event, Reconfigure)
-        steps = steps_of(plan.scenario, request.event, plan.inputs)
-        if not steps:
-            why = "each key group is at the task where it is to be"
-            self.state.decide(Action.RECONFIGURE, name, why, verdict=Verdict.REFUSED)
-            return None
-        made = self._plan(request.operator, event, steps)
-        count = sum(len(step.moves) for step in steps)
-        moved, taken = display.count(count, "key group"), display.count(len(steps), "step")
-        reason = f"{moved} to other tasks, {event.name_of_strategy}, in {taken}"
-        self.state.decide(Action.RECONFIGURE, name, reason)
-        run = ReconfigurationRun(
-            request.protocol,
-            self.protocols[request.protocol],
-            made,
-            self,
-            request.requested_ns,
-            memory=self.memory,
-            strategy=event.name_of_strategy,
-            owners=np.zeros(plan.operators[request.operator].description.groups, np.int64),
-            times=[StepTimes() for _ in steps],
-        )
-        self.runs.append(run)
-        return run
-
-    def _plan(self, operator: int, event: Reconfigure, steps: Sequence[Step]) -> Reconfiguration:
-        """Return the plan of these steps, with tasks and partitions by their numbers."""
-        cluster, first = self.state.cluster, self.state.plan.first_partition[operator]
-        members = tuple(task for task, its in enumerate(cluster.task_operator) if its == operator)
-        owners = {one.key_group: one.source for step in reversed(steps) for one in step.moves}
-        assert all(cluster.partition_task[first + group] == members[task] for group, task in owners.items())
-        moves = [
-            [(first + one.key_group, members[one.source], members[one.target]) for one in step.moves] for step in steps
-        ]
-        return Reconfiguration(
-            operator=operator,
-            steps=tuple(_carries(one, together=event.overlap == "none") for one in moves),
-            members=members,
-            senders=tuple(sorted(senders_to(cluster, operator))),
-            scope=event.scope,
-            not_before_ns=tuple(step.not_before_ns for step in steps),
-            copies=(event.sent_copies, event.received_copies),
-            gap_ns=0 if event.gap_s == "drain" else to_ns(event.gap_s),
-            drain=event.gap_s == "drain",
-            next=event.next,
-            late_ns=to_ns(event.late_s),
-            restart_ns=to_ns(event.restart_s),
-            stops=self._stops(event),
-        )
-
-    def ended(self, run: ReconfigurationRun) -> None:
-        """Nothing is left to do."""
-
-    def can_be_cancelled(self, run: ReconfigurationRun) -> bool:
-        """Return False: no host fails in such a run."""
-        return False
-
-    def cancelled(self, run: ReconfigurationRun) -> None:
-        """Raise AssertionError: it cannot be."""
-        raise AssertionError("a reconfiguration is not cancelled")
-
-    def rows(self) -> Iterator[tuple[object, ...]]:
-        """Yield the rows of the table `reconfigurations`."""
-        for number, run in enumerate(self.runs):
-            for step, (carries, one) in enumerate(zip(run.plan.steps, run.times, strict=True)):
-                groups = sum(len(carry.partitions) for carry in carries)
-                # The last state of a step that has not ended may be still to come; where the job stops, one that stays.
-                whole = run.completed_ns is not None or (one.groups == groups and not run.plan.stops)
-                installed = one.installed_ns if whole else NEVER
-                yield (
-                    number,
-                    run.plan.operator,
-                    run.strategy,
-                    run.requested_ns,
-                    step,
-                    one.from_ns,
-                    one.passed_ns,
-                    installed,
-                    groups,
-                    one.bytes,
-                )
-
-
-def _carries(moves: Sequence[tuple[int, int, int]], together: bool) -> tuple[Carry, ...]:
-    """Return the moves (partition, source, target) of a step by pair of tasks, in order of their first partition.
-
-    Unless they go `together` each is one of its own, so that states travel while others are written and read.
-    """
-    if not together:
-        return tuple(Carry((partition,), source, target) for partition, source, target in moves)
-    pairs: dict[tuple[int, int], list[int]] = {}
-    for partition, source, target in moves:
-        pairs.setdefault((source, target), []).append(partition)
-    return tuple(Carry(tuple(partitions), *pair) for pair, partitions in pairs.items())

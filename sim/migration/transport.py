@@ -56,15 +56,20 @@ class ProtocolRuntime:
         self._later(lambda: self.done(run, what))
 
     def tell(self, message: Message) -> None:
-        """Carry a message to the coordinator, which takes the latency alone."""
-        self._later(lambda: self.deliver(message))
+        """Carry a message to the coordinator, or to a task, which takes the latency alone."""
+        self._later(lambda: self.reach(message))
+
+    def reach(self, message: Message) -> None:
+        """Deliver a message that comes over no channel, unless it is for a task that is dead."""
+        if message.to == CONTROL or self.state.cluster.task_alive[message.to]:
+            self.deliver(message)
 
     def tell_each(self, messages: Sequence[Message]) -> None:
         """Carry messages that take the latency alone, at once; nothing comes between them."""
 
         def come() -> None:
             for message in messages:
-                self.deliver(message)
+                self.reach(message)
 
         self._later(come)
 
@@ -112,8 +117,7 @@ class ProtocolRuntime:
 
     def _rings(self, message: Message, at_ns: int) -> Process:
         yield self.state.clock.sleep(at_ns)
-        if message.to == CONTROL or self.state.cluster.task_alive[message.to]:
-            self.deliver(message)
+        self.reach(message)
 
     def heard(self, token: int) -> None:
         """Deliver a message: it has come, or its turn has."""

@@ -114,7 +114,7 @@ def _since_checkpoint(plane: PlaneState) -> set[tuple[Partition, int]]:
     to the dead is made anew once all have gone back.
     """
     rules = plane.plan.scenario.fault_tolerance
-    if rules.job_checkpoints is None or all(partition.live for partition in _owners(plane)):
+    if rules.job_checkpoints is None or all(one.live or one.taken for one in _owners(plane)):
         return set()
     found = {
         (receiver, row.id)

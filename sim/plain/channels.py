@@ -279,9 +279,16 @@ class PlaneState:
     def _note_passed(self) -> None:
         """Note the frontiers that have passed their times."""
         for one in [*self._frontiers]:
-            if self.is_passed(one.operators, one.time_ns):
+            if not self._has_lost(one.operators) and self.is_passed(one.operators, one.time_ns):
                 self._frontiers.remove(one)
                 self._told.append(one)
+
+    def _has_lost(self, operators: Collection[int]) -> bool:
+        """Return whether a partition of these operators is down: what was lost with it may come again."""
+        return any(
+            not (partition.live or partition.taken) and partition.operator.index in operators
+            for partition in self._numbered
+        )
 
     def is_passed(self, operators: Collection[int], time_ns: int) -> bool:
         """Return whether nothing born before that time is at one of these operators, or on its way to one.
@@ -440,6 +447,7 @@ class Channels(PlaneState):
             return  # its sender died before it had left
         if not task.alive:
             self.drop(visit, task, task.death)
+            self.tell()  # a frontier may have waited for it
             return
         visit.arrived = True
         visit.partition.came += 1
@@ -493,6 +501,7 @@ class Channels(PlaneState):
         if not task.alive:
             for visit in arrived:
                 self.drop(visit, task, task.death)
+            self.tell()
             return
         # In front of the queue: the receiver must apply replayed tuples before newer ones of the same channel.
         for visit in arrived:
@@ -505,6 +514,7 @@ class Channels(PlaneState):
         if not task.alive:
             for visit in self.lost(bundle):
                 self.drop(visit, task, task.death)
+            self.tell()
         elif any(visit in self.wire for visit in bundle.visits):
             task.arrive(bundle)
             self.tell()
@@ -555,6 +565,14 @@ class Channels(PlaneState):
             # With an acker the log knows which tuples were to be emitted again.
             if source.partition is partition and not self.acker:
                 source.again.clear()
+
+    def lose_held(self, task: Task) -> None:
+        """Lose what a task that died held for key groups that were to come there."""
+        for partition in self._numbered:
+            if partition.goal is task:
+                held, partition.held = partition.held, []
+                for visit in held:
+                    self.drop(visit, task, task.death)
 
     def note_freed(self, visits: list[Visit]) -> None:
         """Note that these tuples go in front, even of watermarks that are in service and wait for other threads."""

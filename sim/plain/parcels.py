@@ -34,6 +34,7 @@ class Parcels(Channels):
         self.lose_items(killed, killed.kill())
         for partition in lost:
             self.lose_memory(partition)
+        self.lose_held(killed)
         killed.places.give()
         killed.cores.dispatch()
         self.tell()
@@ -107,11 +108,17 @@ class Parcels(Channels):
                 raise ValueError(f"the stored checkpoint of {partition.name} is newer than the state in the parcel")
 
     def discard(self, parcel: int) -> None:
-        """Forget the parcel; tuples that were never put are lost."""
-        if parcel in self.parcels and self.parcels[parcel].taken:
+        """Forget the parcel; tuples that were never put are lost, and so are key groups that were taken."""
+        if parcel in self.parcels and self.parcels[parcel].taken and not self.plan.keeps_ids:
             raise ValueError("key groups that were taken have no other state: they have to be put")
         self.plan.check_ids()
         contents = self.parcels.pop(parcel, None)
+        if contents is not None and contents.taken:
+            for one in contents.taken:
+                if one.taken:
+                    self.lose_memory(one)
+            self.tell()
+            return
         if contents is None or contents.was_put:
             return
         now = self.clock.now_ns()
@@ -148,7 +155,9 @@ class Parcels(Channels):
         check_moving(self.plan)
         operator, senders, numbers = check_placement(self.cluster, operator, senders, owners)
         from_ns = index(from_ns)
-        placed = [*zip(self.partitions[operator], (self.tasks[task] for task in numbers.tolist()), strict=True)]
+        each = zip(self.partitions[operator], (self.tasks[task] for task in numbers.tolist()), strict=True)
+        # Of one that is down nobody takes the state: until that is detected all goes where it went.
+        placed = [(partition, task) for partition, task in each if partition.live or partition.taken]
         for partition, task in placed:
             if partition.taken and task is not partition.task:
                 raise ValueError(f"{partition.name} was taken, and is on its way to another task")

@@ -474,6 +474,8 @@ class Partition:
     def assign(self, task: TaskView) -> None:
         """Put the partition at that task from now on, and count its replayed tuples."""
         self.task = task
+        self.goal, self.placed_from_ns, self.taken = None, 0, False
+        self.placed.clear()
         self.incarnation += 1
         self.counts_replays, self.pending, self.processed_ns = True, 0, NEVER
 
@@ -636,10 +638,12 @@ class Partition:
         """Forget the memory of a host that died; return the tuples that were held.
 
         A source reads a durable log: its kept outputs are the part of the log that is not acknowledged yet. The list of
-        applied tuples stays, for the audit.
+        applied tuples stays, for the audit. What waits at the next task of a key group is not there.
         """
-        self.live = self.saving = self.counts_replays = False
-        held, self.held = self.held, []
+        self.live = self.saving = self.counts_replays = self.taken = False
+        held = []
+        if self.goal is None:
+            held, self.held = self.held, []
         if not self.operator.is_source:
             self.kept.clear()
         return held

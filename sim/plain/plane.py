@@ -104,6 +104,8 @@ class PlainPlane(Acks, Trims, Parcels, Actions, GroupInstances):
             self.lose_items(task, task.crash(now))
         for partition in lost:
             self.lose_memory(partition)
+        for task in tasks:
+            self.lose_held(task)
         self._cut_links(dead)
         # Senders that wait for a place go on: a dead task has room, and drops what arrives.
         for task in tasks:

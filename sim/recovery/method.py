@@ -69,6 +69,10 @@ class RecoveryMethod(ABC):
         """Return the live tasks that are killed, and whose partitions are lost as well, when these are."""
         return []
 
+    def has_lost_empty_tasks(self) -> bool:
+        """Return whether tasks without partitions are lost, which is detected now, and others roll back with them."""
+        return False
+
     def checkpoints_lost(self, partitions: Iterable[int]) -> None:  # noqa: B027 - a question that most need not answer
         """Note that the newest checkpoints of these partitions were on a host whose failure is detected now."""
 

@@ -335,7 +335,7 @@ def completes_before_all_barriers_have_come(patch: Patch) -> None:
 @broken("unaligned", "in-flight data is not stored before the checkpoint is complete")
 def completes_before_in_flight_data_is_stored(patch: Patch) -> None:
     def look(self: BarrierCheckpoints, checkpoint: JobCheckpoint) -> None:
-        left = {self._subtasks[one].partitions[0] for one in checkpoint.recording}
+        left = {checkpoint.subtasks[one].partitions[0] for one in checkpoint.recording}
         if not checkpoint.left - checkpoint.recording and not set(checkpoint.writing) - left:
             self.clock.process(self._acknowledged(checkpoint))
 

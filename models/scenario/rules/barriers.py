@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from models import units
 from models.errors import NO_VALUE, InputFault
-from models.scenario.events import HostFailure, Rescale
+from models.scenario.events import HostFailure, Reconfigure, Rescale
 from models.scenario.fault_tolerance import Barriers
 from models.scenario.rules.dataflow import a_kind
 from models.scenario.scenario import Scenario
@@ -68,7 +68,8 @@ def _of_barriers(scenario: Scenario, *, by_engine: bool) -> Iterator[InputFault]
             rule = "is not possible with barriers: a task takes its snapshot between two tuples"
             yield InputFault(path_text(("operators", name, "threads")), operator.threads, rule, "give it more tasks")
     for name, event in scenario.events.items():
-        if not isinstance(event, (HostFailure, Rescale)) and not by_engine:
+        in_steps = isinstance(event, Reconfigure) and not event.moves_each  # checkpoints wait for these
+        if not isinstance(event, (HostFailure, Rescale)) and not in_steps and not by_engine:
             rule = "is not possible with barriers, which expect that key groups stay where they are"
             yield InputFault(path_text(("events", name, "kind")), event.kind, rule, "remove barriers or the event")
     if scenario.elasticity.policy != "none" and not by_engine:

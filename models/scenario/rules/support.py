@@ -20,6 +20,7 @@ from models.scenario.events import (
 from models.scenario.job import Operator, WindowState
 from models.scenario.scenario import Scenario
 from models.topology import layout
+from models.topology.chains import chains_of
 from models.validation_messages import path_text
 
 RULE = "not simulated yet"
@@ -120,7 +121,12 @@ def _of_reconfiguration(scenario: Scenario, name: str, event: Reconfigure) -> li
     if operator is not None and operator.keyed and operator.kind != "aggregate":
         hint = f"key groups of an aggregate are reconfigured, not of a {operator.kind}"
         found.append((f"{here}.operator", event.operator, hint))
-    found += [(f"{here}.kind", event.kind, f"{hint} it is") for hint in _not_without_ids(scenario)]
+    if scenario.fault_tolerance.goes_back_once and event.protocol != "stop-and-restart":
+        found += [(f"{here}.kind", event.kind, f"{hint} it is") for hint in _not_beside_restarts(scenario)]
+        if any(event.operator in chain for chain in chains_of(scenario)):
+            found.append((f"{here}.operator", event.operator, f"with operators.{event.operator}.chain = false it is"))
+    else:
+        found += [(f"{here}.kind", event.kind, f"{hint} it is") for hint in _not_without_ids(scenario, event.protocol)]
     if event.late_s:
         shown = units.show(event.late_s, "s")
         senders = [] if operator is None else [scenario.operators.get(one) for one in operator.inputs]
@@ -163,12 +169,40 @@ def _of_scans(scenario: Scenario) -> list[tuple[str, object, str]]:
     return found
 
 
-def _not_without_ids(scenario: Scenario) -> list[str]:
-    """Return what has to go before key groups can move, or outputs be post-dated, where tuples have no ids."""
-    described, tolerance = scenario.operators.values(), scenario.fault_tolerance
+def _not_without_ids(scenario: Scenario, protocol: str = "") -> list[str]:
+    """Return what has to go before key groups can move, or outputs be post-dated, where tuples have no ids.
+
+    `protocol`: that by which key groups move.
+    """
+    tolerance = scenario.fault_tolerance
+    restarts = 'with fault_tolerance.method = "region-restart" and aligned barriers, exactly once,'
+    if protocol in ("megaphone", "pause-and-resume"):
+        crashes = f"where no host may fail, or {restarts}"
+        method = f'with fault_tolerance.method = "none", or {restarts}'
+    else:
+        crashes, method = "where no host may fail", 'with fault_tolerance.method = "none"'
     without = (
-        (scenario.may_fail, "where no host may fail"),
-        (tolerance.method != "none" or scenario.has_replicas, 'with fault_tolerance.method = "none"'),
+        (scenario.may_fail, crashes),
+        (tolerance.method != "none" or scenario.has_replicas, method),
+    )
+    return [hint for there, hint in without if there] + _not_beside_steps(scenario)
+
+
+def _not_beside_restarts(scenario: Scenario) -> list[str]:
+    """Return what has to go before key groups can move where the job goes back to a checkpoint of all."""
+    without = (
+        (scenario.has_replicas, "without active replicas"),
+        (scenario.recovery.adapts, "without the adaptive scheduler"),
+        (scenario.rescales_job, "without rescalings of the job"),
+        (scenario.workers.together, "without workers.together"),
+    )
+    return [hint for there, hint in without if there] + _not_beside_steps(scenario)
+
+
+def _not_beside_steps(scenario: Scenario) -> list[str]:
+    """Return what has to go in any case before key groups can move in steps, or outputs be post-dated."""
+    described = scenario.operators.values()
+    without = (
         (
             scenario.migrates or scenario.rebalances,
             "without other events than reconfigure, or a policy, that move state",

@@ -201,7 +201,7 @@ def enter_final_state(
             continue
         if not in_parcel[partition]:
             duplicated[u.operator] += _enter_log(state, table, partition)
-        if is_owner and not u.live and state.options.keeps_outputs:
+        if is_owner and not (u.live or u.taken) and state.options.keeps_outputs:
             _mark_replay(state, table, partition)
             for number in range(u.ticks_stored, u.ticks):
                 depth = _push_tick(state, stack, partition, number + 1)
@@ -260,7 +260,7 @@ def enter_since_checkpoint(state: State, table: np.ndarray, stack: np.ndarray) -
     down = False
     for partition in range(state.partitions.shape[0]):
         u = state.partitions[partition]
-        down |= not u.live and state.partitions[u.group].owner == partition
+        down |= not (u.live or u.taken) and state.partitions[u.group].owner == partition
     for partition in range(state.partitions.shape[0] if down else 0):
         u = state.partitions[partition]
         pair = u.out_pair if u.is_source else NONE
@@ -298,7 +298,7 @@ def _comes_again(table: np.ndarray, sieve: np.ndarray, stack: np.ndarray, depth:
 def _final(state: State, partition: int) -> tuple[int, int]:
     """Return the partition in whose log the final state of this one is, and how many applied tuples are in it."""
     u = state.partitions[partition]
-    if u.live or u.is_sink:
+    if u.live or u.taken or u.is_sink:
         return partition, u.applied
     if state.partitions[u.group].owner == partition and u.stored:
         return stored_at(state, partition), u.stored_count

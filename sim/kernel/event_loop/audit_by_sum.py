@@ -71,7 +71,7 @@ def _sum_up_states(state: State, base: np.ndarray, number: np.ndarray, total: np
         is_owner = state.partitions[u.group].owner == partition
         if not is_owner and u.retired:
             continue
-        if not is_owner or not u.live or u.base < base[partition]:
+        if not is_owner or not (u.live or u.taken) or u.base < base[partition]:
             return False
         number[u.operator] += u.applied - base[partition]
         total[u.operator] += u.forgotten

@@ -11,7 +11,7 @@ from sim.kernel.event_loop.channels import emit, send_again, send_output
 from sim.kernel.event_loop.codes import BORN, NONE, POST_DATED, TUPLE
 from sim.kernel.event_loop.events import next_serial, push
 from sim.kernel.event_loop.free_lists import free_visit, new_visit
-from sim.kernel.event_loop.frontiers import note_applied
+from sim.kernel.event_loop.frontiers import note_gone
 from sim.kernel.event_loop.roots import begin_attempt, end_attempt, is_full, new_root
 from sim.kernel.event_loop.rows import record_visit
 from sim.kernel.event_loop.rules import holds_from
@@ -155,7 +155,7 @@ def emit_overdue(state: State, partition: int) -> None:
         u.post_dated -= 1
         free_visit(state, visit)
         if state.frontiers.shape[0] > 0:
-            note_applied(state, u.operator, born)
+            note_gone(state, u.operator, born)
         emit(state, partition, tuple_id, born, key)
 
 

@@ -35,8 +35,8 @@ def leads_to(state: State, operator: int, other: int) -> int:
 
 
 @inlined
-def note_applied(state: State, operator: int, created: int) -> None:
-    """Count a tuple that an operator has applied."""
+def note_gone(state: State, operator: int, created: int) -> None:
+    """Count a tuple that an operator has applied, or that was dropped there."""
     for k in range(state.frontiers.shape[0]):
         f = state.frontiers[k]
         if created < f.time and leads_to(state, f.operator, operator):
@@ -50,18 +50,29 @@ def look(state: State) -> None:
         f = state.frontiers[k]
         if not f.over and f.left <= 0:
             f.left = before(state, f.operator, f.time)
-            if f.left == 0 and not is_held_up(state, f.operator, f.time):
+            if f.left == 0 and not is_held_up(state, f.operator, f.time) and not _has_lost(state, f.operator):
                 f.over = 1
                 notify(state, TOLD_PASSED + k)
 
 
 @kernel
+def _has_lost(state: State, operator: int) -> bool:
+    """Return whether a partition of the operator, or of one above it, is down: what was lost with it may come again."""
+    for partition in range(state.partitions.shape[0]):
+        u = state.partitions[partition]
+        if not u.live and not u.taken and leads_to(state, operator, u.operator):
+            return True
+    return False
+
+
+@kernel
 def is_held_up(state: State, operator: int, time: int) -> bool:
-    """Return whether a source above the operator has still to emit what arrived before that time."""
+    """Return whether a live source above the operator has still to emit what arrived before that time."""
     for k in range(state.sources.shape[0]):
         b = state.sources[k]
         if (
-            b.emitted < b.arrived
+            state.partitions[b.partition].live
+            and b.emitted < b.arrived
             and state.arrivals[b.offset + b.emitted - b.base].time < time
             and leads_to(state, operator, state.partitions[b.partition].operator)
         ):

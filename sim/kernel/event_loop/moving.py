@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sim.control.placing import check_frontier, check_moving, check_placement, check_taken, senders_to
-from sim.kernel.event_loop import emitting, frontiers, placing
+from sim.kernel.event_loop import emitting, frontiers, placing, verbs
 from sim.kernel.event_loop.checkpoints import state_bytes
 from sim.kernel.event_loop.codes import NONE
 from sim.kernel.event_loop.frontiers import FRONTIER
@@ -109,6 +109,16 @@ class Moving(ABC):
         made["operator"], made["time"], made["token"] = operator, time_ns, index(token)
         self.state.frontiers = np.append(self.state.frontiers, made)
         self._room(2)
+        self._tell()
+
+    def _lose_taken(self, parcel: int) -> None:
+        """Lose the key groups that were taken, as far as they are still on their way."""
+        numbers = np.array(self._taken.pop(parcel), np.int64)
+        lost = numbers[self.state.partitions["taken"][numbers] == 1]
+        self._act()
+        self._room(0)
+        for partition in lost.tolist():
+            verbs.lose_partition(self.state, partition)
         self._tell()
 
     def _is_passed(self, operator: int, time_ns: int) -> bool:

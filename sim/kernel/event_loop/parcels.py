@@ -296,10 +296,13 @@ class Parcels(Moving):
                 raise ValueError(f"the checkpoint of partition {saved.partition} is newer than the state in the parcel")
 
     def discard(self, parcel: int) -> None:
-        """The parcel is forgotten; tuples that were never put are lost."""
-        if parcel in self._taken:
+        """The parcel is forgotten; tuples that were never put are lost, and so are key groups that were taken."""
+        if parcel in self._taken and not self._plan.keeps_ids:
             raise ValueError("key groups that were taken have no other state: they have to be put")
         self._plan.check_ids()
+        if parcel in self._taken:
+            self._lose_taken(parcel)
+            return
         contents = self._parcels.pop(parcel, None)
         self._pin()
         if contents is None or contents.was_put or not contents.tuples.size:

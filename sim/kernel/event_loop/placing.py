@@ -28,7 +28,7 @@ def met(state: State, first: int, owners: np.ndarray, from_ns: int) -> int:
         if owners[k] != u.task:
             if u.taken == 1:
                 return TAKEN
-            if u.goal != NONE and (owners[k] != u.goal or u.placed_from != from_ns):
+            if u.live and u.goal != NONE and (owners[k] != u.goal or u.placed_from != from_ns):
                 found = PLACED
     return found
 
@@ -39,6 +39,8 @@ def place(state: State, sender: int, first: int, owners: np.ndarray, from_ns: in
     row = state.tasks[sender].routing
     for k in range(owners.shape[0]):
         u, task = state.partitions[first + k], owners[k]
+        if not u.live and not u.taken:
+            continue  # it is down, and nobody takes its state: until that is detected all goes where it went
         if task == u.task:
             state.routing[row + first + k] = NONE  # the goal stays: something may be on its way there
         else:
@@ -76,6 +78,15 @@ def is_served(state: State, task: int, marked: np.ndarray) -> bool:
 
 
 @kernel
+def forget_tables(state: State, partition: int) -> None:
+    """Have all tasks send to where a partition is."""
+    for sender in range(state.cluster.tasks):
+        row = state.tasks[sender].routing
+        if row != NONE:
+            state.routing[row + partition] = NONE
+
+
+@kernel
 def take(state: State, partitions: np.ndarray) -> None:
     """These partitions (n,) are at their next task, and live nowhere."""
     for k in range(partitions.shape[0]):
@@ -86,11 +97,8 @@ def take(state: State, partitions: np.ndarray) -> None:
         u.taken = 1
         u.live = 0
     # Also tasks that nobody has told anything, as those that start only now, send to where a partition is.
-    for sender in range(state.cluster.tasks):
-        row = state.tasks[sender].routing
-        if row != NONE:
-            for k in range(partitions.shape[0]):
-                state.routing[row + partitions[k]] = NONE
+    for k in range(partitions.shape[0]):
+        forget_tables(state, partitions[k])
 
 
 @kernel

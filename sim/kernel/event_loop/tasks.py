@@ -35,7 +35,7 @@ from sim.kernel.event_loop.codes import (
 from sim.kernel.event_loop.emitting import number_of_outputs, postpone
 from sim.kernel.event_loop.events import next_serial, push_own
 from sim.kernel.event_loop.free_lists import free_visit
-from sim.kernel.event_loop.frontiers import note_applied
+from sim.kernel.event_loop.frontiers import note_gone
 from sim.kernel.event_loop.hash_tables import entry_of, position, prefetch_key, touch_key
 from sim.kernel.event_loop.notices import notify
 from sim.kernel.event_loop.outbox import leave_place
@@ -96,6 +96,8 @@ def drop(state: State, visit: int, task: int, reason: int) -> None:
     row.start = e.start
     row.at = state.clock.now
     row.reason = reason
+    if state.extended and state.frontiers.shape[0] > 0:
+        note_gone(state, row.operator, e.created)
     if e.replayed:
         one_replayed(state, e.partition, task)
 
@@ -128,7 +130,7 @@ def apply_effect(state: State, visit: int, task: int) -> None:
     op = state.operators[u.operator]
     record_visit(state, u.operator, task, e.arrival, e.start, state.clock.now)
     if state.extended and state.frontiers.shape[0] > 0:
-        note_applied(state, u.operator, e.created)
+        note_gone(state, u.operator, e.created)
     if state.extended and u.measured:
         measure(state, visit)
     if op.state_model == PER_KEY:

@@ -15,6 +15,7 @@ from sim.kernel.event_loop.hash_tables import cut_keys, find_pair
 from sim.kernel.event_loop.heard import leave, part, silence
 from sim.kernel.event_loop.outbox import give, leave_place, stop_waiting
 from sim.kernel.event_loop.passages import forget_passage
+from sim.kernel.event_loop.placing import forget_tables
 from sim.kernel.event_loop.restoring import restore_time
 from sim.kernel.event_loop.roots import lose_acks
 from sim.kernel.event_loop.rules import ANY, beside, rules_without, without_rules
@@ -130,6 +131,23 @@ def _lose_unsent(state: State, task: int) -> None:
 
 
 @kernel
+def _drop_held(state: State, partition: int, task: int) -> None:
+    u = state.partitions[partition]
+    held = u.held_head
+    u.held_head = u.held_tail = NONE
+    u.held_n = 0
+    _drop_chain(state, held, task)
+
+
+@kernel
+def _lose_held(state: State, task: int) -> None:
+    """Lose what a task that died held for key groups that were to come there."""
+    for partition in range(state.partitions.shape[0]):
+        if state.partitions[partition].goal == task:
+            _drop_held(state, partition, task)
+
+
+@kernel
 def lose_partition(state: State, partition: int) -> None:
     """Lose what the partition kept in memory; a source reads a durable log and keeps it."""
     u = state.partitions[partition]
@@ -137,11 +155,10 @@ def lose_partition(state: State, partition: int) -> None:
         part(state, partition)
         silence(state, partition)
     u.live = 0
+    u.taken = 0
     u.saving = 0
-    held = u.held_head
-    u.held_head = u.held_tail = NONE
-    u.held_n = 0
-    _drop_chain(state, held, u.task)
+    if u.goal == NONE:  # else what waits is at the next task
+        _drop_held(state, partition, u.task)
     if not u.is_source:
         forget_live(state, partition)
     elif state.extended and not state.options.acks:  # with an acker the log knows what was to be emitted again
@@ -194,6 +211,9 @@ def crash_host(state: State, host: int, tasks: np.ndarray, partitions: np.ndarra
         crash_task(state, tasks[k])
     for k in range(partitions.shape[0]):
         lose_partition(state, partitions[k])
+    if state.extended and state.options.placed:
+        for k in range(tasks.shape[0]):
+            _lose_held(state, tasks[k])
     if state.extended:
         _cut_off_the_killed(state, host)
     close_link(state, host)
@@ -230,6 +250,8 @@ def kill_task(state: State, task: int, partitions: np.ndarray) -> None:
     t.died = NEVER
     for k in range(partitions.shape[0]):
         lose_partition(state, partitions[k])
+    if state.options.placed:
+        _lose_held(state, task)
     if state.options.bounded:
         give(state, task)  # a dead task has room
     dispatch(state, t.cores)
@@ -264,6 +286,11 @@ def assign(state: State, partition: int, task: int) -> None:
     if state.extended:
         leave(state, partition, task)
     u.task = task
+    u.goal = NONE
+    u.placed_from = 0
+    u.taken = 0
+    if state.extended and state.options.placed:
+        forget_tables(state, partition)
     u.incarnation += 1
     u.assigned_at = state.clock.serial
     u.replay_task = task

@@ -24,9 +24,9 @@ MS = 1_000_000
 def records(last_installed: int = 900 * MS) -> RunRecords:
     one = small_records()
     steps = [
-        (0, 1, "batched", 100 * MS, 0, 200 * MS, 230 * MS, 300 * MS, 2, 1000),
-        (0, 1, "batched", 100 * MS, 1, 301 * MS, 330 * MS, 700 * MS, 2, 500),
-        (0, 1, "batched", 100 * MS, 2, 701 * MS, 730 * MS, last_installed, 1, 250),
+        (0, 1, "batched", 100 * MS, 0, 200 * MS, 230 * MS, 300 * MS, 2, 1000, NEVER),
+        (0, 1, "batched", 100 * MS, 1, 301 * MS, 330 * MS, 700 * MS, 2, 500, NEVER),
+        (0, 1, "batched", 100 * MS, 2, 701 * MS, 730 * MS, last_installed, 1, 250, NEVER),
     ]
     born = [(199, 5), (200, 300), (500, 80), (899, 20), (900, 999)]  # and latency [ms]: the first and last do not count
     deliveries = [(2, at * MS, (at + latency) * MS) for at, latency in born]
@@ -47,6 +47,15 @@ def test_one_that_has_not_ended_has_no_duration() -> None:
     assert found.duration_s is None
     assert found.longest_step_s == 0.399
     assert found.latency_max_s == 0.999  # until the end of the run
+
+
+def test_one_that_is_cancelled_ends_there_and_says_how_many_steps_were_over() -> None:
+    one = records(NEVER)
+    listed = one.tables["reconfigurations"]
+    cancelled = {**listed, "cancelled_ns": np.full(3, 800 * MS)}
+    (found,) = reconfigurations([replace(one, tables={**one.tables, "reconfigurations": cancelled})])
+    assert (found.steps_over, found.over_of_all, found.cancelled_s, found.duration_s) == (2, "2 of 3", 0.8, None)
+    assert found.latency_max_s == 0.3  # of what was born until then
 
 
 def test_extra_memory_is_beyond_what_is_held_before_and_after_so_not_known_until_the_end() -> None:

@@ -425,13 +425,14 @@ def test_both_planes_give_equal_rows() -> None:
 
 
 def barriers_go_where_tasks_were(patch: pytest.MonkeyPatch) -> None:
-    """Subtasks stay as they were before the rescaling."""
+    """Subtasks stay as they were before the rescaling, each at the task that its first partition has now."""
     opened = BarrierCheckpoints.opened
 
     def broken(self: BarrierCheckpoints) -> None:
         before = self._subtasks
         opened(self)
-        self._subtasks = before
+        where = self.cluster.partition_task
+        self._subtasks = [one._replace(task=where[one.partitions[0]]) for one in before]
 
     patch.setattr(BarrierCheckpoints, "opened", broken)
 

@@ -125,12 +125,27 @@ def test_values_have_ranges(changes: dict[str, object], path: str, words: str) -
 
 CRASH = {"kind": "host-failure", "at": "5 s", "host": "worker-1"}
 WINDOW = {"kind": "tumbling", "size": "1 s"}
+STOP = {"kind": "reconfigure", "at": "10 s", "operator": "count", "protocol": "stop-and-restart"}
+RESTARTS = {"method": "region-restart", "store": "remote", "interval": "1 s", "barriers": {}}
 
 
 @pytest.mark.parametrize(
     ("changes", "path", "words"),
     [
-        ({"events/crash": CRASH}, "events.move.kind", "where no host may fail"),
+        ({"events/crash": CRASH}, "events.move.kind", "where no host may fail, or with fault_tolerance.method = "),
+        (
+            {"events/crash": CRASH, "events/move": STOP},
+            "events.move.kind",
+            "where no host may fail it is",
+        ),
+        ({"fault_tolerance": RESTARTS | {"barriers": {"unaligned": True}}}, "events.move.kind", "aligned barriers"),
+        ({"fault_tolerance": RESTARTS | {"guarantee": "at-least-once"}}, "events.move.kind", "exactly once"),
+        (
+            {"fault_tolerance": RESTARTS, "events/move": STOP},
+            "events.move.kind",
+            'with fault_tolerance.method = "none" it is',
+        ),
+        ({"fault_tolerance": RESTARTS, "operators/out/buffer": 10}, "events.move.kind", "without bounded queues"),
         ({"fault_tolerance": {"method": "checkpoint"}}, "events.move.kind", 'method = "none"'),
         ({"fault_tolerance": {"method": "upstream-backup"}}, "events.move.kind", 'method = "none"'),
         ({"operators/out/buffer": 10}, "events.move.kind", "without bounded queues"),
