@@ -7,10 +7,13 @@ from typing import Any
 
 from lab.broken_recoveries import HARMLESS, MUTANTS, Patch, broken
 from sim.control.barriers import BarrierCheckpoints, JobCheckpoint
+from sim.control.cluster import ClusterView
 from sim.control.crash import CrashCoordinator
 from sim.control.job_scaling import JobScaling
 from sim.control.shared_reads import SharedReads
 from sim.control.source_reading import SourceReading
+from sim.migration.reconfiguration import ReconfigurationContext
+from sim.migration.reconfigurations import Reconfigurations
 from sim.plain.channels import Source
 from sim.plain.instances import GroupInstances
 from sim.plain.outbox import Outbox
@@ -391,3 +394,82 @@ def sources_speak_too_early(patch: Patch) -> None:
         return sender.task is watermark.origin
 
     patch.setattr(Watermarks, "_speaks", speaks)
+
+
+# -- key groups that move in steps
+
+
+@broken("moving", "a crash does not cancel a move")
+def moves_are_not_cancelled(patch: Patch) -> None:
+    patch.setattr(Reconfigurations, "can_be_cancelled", lambda *_: False)
+
+
+@broken("moving", "a state on its way survives a restart")
+def states_on_their_way_survive(patch: Patch) -> None:
+    right = Partition.assign
+
+    def assign(self: Partition, task: Any) -> None:
+        goal, from_ns, taken = self.goal, self.placed_from_ns, self.taken
+        right(self, task)
+        self.goal, self.placed_from_ns, self.taken = goal, from_ns, taken
+
+    patch.setattr(Partition, "assign", assign)
+
+
+@broken("moving", "a step counts before it is over")
+def steps_count_before_they_are_over(patch: Patch) -> None:
+    right = ReconfigurationContext.install
+
+    def install(self: ReconfigurationContext, parcel: Any, step: int) -> None:
+        right(self, parcel, step)
+        self._cluster.moved |= dict.fromkeys(parcel.partitions, self._cluster.task_place[self.me] or 0)
+
+    patch.setattr(ReconfigurationContext, "install", install)
+
+
+@broken("moving", "checkpoints do not wait for key groups")
+def checkpoints_do_not_wait(patch: Patch) -> None:
+    patch.setattr(Reconfigurations, "_are_wanted", lambda _: False)
+
+
+@broken("moving", "key groups do not wait for checkpoints")
+def key_groups_do_not_wait(patch: Patch) -> None:
+    patch.setattr(Reconfigurations, "waits", lambda self, _: self._is_down())
+
+
+@broken("moving", "a checkpoint waits for a move that is not made")
+def checkpoints_wait_for_nothing(patch: Patch) -> None:
+    def nothing(_: Reconfigurations) -> Any:
+        return
+        yield
+
+    patch.setattr(Reconfigurations, "_let_go", nothing)
+
+
+@broken("moving", "barriers of a checkpoint that has expired go where key groups are now")
+def expired_barriers_follow(patch: Patch) -> None:
+    right = BarrierCheckpoints.key_groups_stay
+
+    def stay(self: BarrierCheckpoints) -> None:
+        right(self)
+        for one in self._of_token.values():
+            one.subtasks = self._subtasks
+
+    patch.setattr(BarrierCheckpoints, "key_groups_stay", stay)
+
+
+@broken("moving", "tasks without key groups start behind the others")
+def empty_tasks_start_last(patch: Patch) -> None:
+    start, started = RegionRestart.start_others, RegionRestart.started
+
+    def ends(self: RegionRestart, losses: Any) -> None:
+        start(self, losses)
+        started(self, losses)
+
+    patch.setattr(RegionRestart, "start_others", lambda *_: None)
+    patch.setattr(RegionRestart, "started", ends)
+
+
+@broken("moving", "what has left the dead is lost with them")
+def all_is_lost_with_the_dead(patch: Patch) -> None:
+    patch.setattr(ClusterView, "has_left", lambda *_: None)

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import pytest
 
-from lab import barriers, batches, changelogs, reading, scaled, windows
+from lab import barriers, batches, changelogs, moving_plans, reading, scaled, windows
 from lab.broken_engines import HARMLESS, MUTANTS
 from lab.recovering import Case, Recovering, smaller
 
@@ -24,6 +24,7 @@ KINDS: dict[str, tuple[type[Recovering], Callable[[str, int], Case]]] = {
     "shared": (barriers.Barriers, barriers.drawn),
     "rescaled": (scaled.Scaled, scaled.drawn),
     "read": (reading.Read, reading.drawn),
+    "moving": (moving_plans.MovingPlans, moving_plans.drawn),
     "windows": (windows.Windowed, windows.drawn),
     "batches": (batches.Batches, batches.drawn),
     "changelogs": (changelogs.Changelogs, changelogs.drawn),

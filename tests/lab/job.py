@@ -118,9 +118,7 @@ def _complete(job: Job, raw: dict[str, Any]) -> None:
     elif job.plans:
         raw["fault_tolerance"] = {"method": "none"}
         raw["network"] = {"latency": "20 ns"}  # steps: in so many control has told all who send
-        raw["events"] = {
-            f"plan{k}": {"kind": "reconfigure", "at": "1 s", **dict(one)} for k, one in enumerate(job.plans)
-        }
+        raw["events"] = _events_of_plans(job)
     elif job.acks:
         acker = {"acks": job.acks, "timeout": "1000 s"}
         raw["fault_tolerance"] = {"method": "acker", "guarantee": "at-least-once", "acker": acker}
@@ -145,9 +143,15 @@ def _complete(job: Job, raw: dict[str, Any]) -> None:
         raw["events"] = {"move": {"kind": "migrate", "at": "1 s", **first, "host": "h-0"}}
 
 
+def _events_of_plans(job: Job) -> dict[str, Any]:
+    return {f"plan{k}": {"kind": "reconfigure", "at": "1 s", **dict(one)} for k, one in enumerate(job.plans)}
+
+
 def _obey(job: Job, rules: Rules, raw: dict[str, Any]) -> None:
     """Add the rules of an engine."""
-    raw |= rules.keys() | {"events": {"failure": NEVER_HAPPENS}}
+    raw |= rules.keys() | {"events": {"failure": NEVER_HAPPENS} | _events_of_plans(job)}
+    if job.plans:
+        raw["network"] = {"latency": "20 ns"}
     if rules.slots is not None:
         raw["hosts"]["h"]["slots"] = rules.slots
         raw["placement"] = {"slot_sharing": True}

@@ -126,7 +126,7 @@ class Recovering(ABC):
             chooser = Seeded(case.seed) if case.choices is None else Listed(case.choices)
         self.noted = Noted(chooser)
         self.case, self.rules = case, case.rules
-        self.lab = Laboratory(case.job, self.noted, case.stepped_links, fair_links=case.fair_links)
+        self.lab = Laboratory(case.job, self.scheduled(self.noted), case.stepped_links, fair_links=case.fair_links)
         self.plane, self.cluster = self.lab.plane, self.lab.cluster
         self.seen = Seen(self.lab, len(case.crashes))
         self.faults, self.met = Counter[str](), Counter[str]()
@@ -148,6 +148,10 @@ class Recovering(ABC):
         self.begin()
 
     # -- what kinds say
+
+    def scheduled(self, chooser: Chooser) -> Chooser:
+        """Return what chooses the next step, given what draws or lists it."""
+        return chooser
 
     @abstractmethod
     def begin(self) -> None:

@@ -19,6 +19,7 @@ MEETS: Mapping[str, Mapping[str, int]] = {
     "shared": {"completed": 50, "aborted checkpoints": 5, "expired": 4, "reads": 5},
     "rescaled": {"other numbers": 10, "saved": 3, "stopped": 5, "reads": 30, "detected": 10},
     "read": {"read": 80, "goes back": 50, "completed": 50, "detected": 20},
+    "moving": {"cancelled": 4, "moved": 15, "steps": 20, "given": 30, "completed": 50, "detected": 20},
     "windows": {"watermark": 300, "ends": 20, "completed": 50, "detected": 20, "stopped": 2},
     "changelogs": {"detected": 20, "reads": 10, "standbys": 50},
     "batches": {"batches": 25, "detected": 20, "the driver ends alone": 2},
@@ -90,10 +91,19 @@ FIRST: Mapping[str, int] = {
     "uploads of a checkpoint end with another one that is given up": 434,
     "a failure while tasks hear of the savepoint does not count": 206,
     "a job with too few slots waits for as many as it had": 135,
+    "a crash does not cancel a move": 6,
+    "a state on its way survives a restart": 16,
+    "a step counts before it is over": 33,
+    "checkpoints do not wait for key groups": 2,
+    "key groups do not wait for checkpoints": 3,
+    "a checkpoint waits for a move that is not made": 76,
+    "barriers of a checkpoint that has expired go where key groups are now": 87,
+    "what has left the dead is lost with them": 154,
 }
 """The seed with which a mutant is looked for first, where it is not 0; if that does not notice it all seeds have to."""
 
 WERE_AT_FAULT = [
+    ("moving", 72),  # a frontier waited for what was dropped at a dead task
     ("read", 267),  # the audit called lost what comes back as in-flight data of an operator that is live
 ]
 
