@@ -117,6 +117,7 @@ class BarrierCheckpoints:
 
     def _plan(self, at_ns: int) -> None:
         self._turns += 1
+        self._is_due = False
         self.clock.process(self._begins(at_ns, self._turns))
 
     def _begins(self, at_ns: int, turn: int) -> Process:

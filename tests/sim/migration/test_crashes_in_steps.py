@@ -331,6 +331,17 @@ def test_checkpoints_wait_for_key_groups_and_key_groups_for_checkpoints() -> Non
     assert int(jobs["triggered_ns"][after][0]) == run.completed_ns + control.plan.latency_ns
 
 
+def test_checkpoints_that_wait_begin_once_where_several_may_be_under_way() -> None:
+    raw = job(1)
+    raw["fault_tolerance"] |= {"interval": "100 ms", "remote": "1 MB/s"}
+    raw["fault_tolerance"]["barriers"] |= {"concurrent": 2}
+    _, found = ran(raw)
+    begun = found.tables["job_checkpoints"]["triggered_ns"]
+    assert begun.size > 10
+    assert (begun[1:] > begun[:-1]).all()
+    assert differences(*(rows_of(raw, plane) for plane in (PlainPlane, CompiledPlane))) == []
+
+
 # -- rules that are broken
 
 Break = Callable[[pytest.MonkeyPatch], None]
