@@ -6,7 +6,7 @@ compiled code calls holds its own code, and knows which others it calls. What Py
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -83,7 +83,7 @@ class Linked(_Library):
         """Return it with all that it calls, for a function that Numba compiles in its own way."""
         self._ensure_finalized()
         made = llvm.parse_bitcode(self.content)
-        for library in _callers_first(self.called):
+        for library in callers_first(self.called):
             if isinstance(library, Linked):  # as all are that it calls and does not hold itself
                 made.link_in(llvm.parse_bitcode(library.content))
         return made
@@ -116,7 +116,7 @@ class Whole(_Library):
         """Take in each function that is called from here or from another one, and make machine code."""
         self._raise_if_finalized()
         self._codegen._check_llvm_bugs()
-        for library in _callers_first(self._linking_libraries):
+        for library in callers_first(self._linking_libraries):
             self._reload_init.update(library._reload_init)
             if isinstance(library, Linked):
                 self._final_module.link_in(llvm.parse_bitcode(library.content))
@@ -127,14 +127,18 @@ class Whole(_Library):
         self._finalize_final_module()
 
 
-def _callers_first(libraries: Sequence[CPUCodeLibrary]) -> Iterator[CPUCodeLibrary]:
-    """Yield libraries and what they call, each once, after one that calls it: LLVM takes in what has been asked for."""
+def callers_first(libraries: Sequence[CPUCodeLibrary]) -> list[CPUCodeLibrary]:
+    """Return libraries and what they call, each once, after all that call it: LLVM takes in what has been asked for."""
     seen: set[CPUCodeLibrary] = set()
-    left = list(reversed(libraries))
-    while left:
-        library = left.pop()
+    found: list[CPUCodeLibrary] = []  # callees first
+
+    def visit(library: CPUCodeLibrary) -> None:
         if library not in seen:
             seen.add(library)
-            yield library
-            if isinstance(library, Linked):
-                left += reversed(library.called)
+            for called in reversed(library.called if isinstance(library, Linked) else []):
+                visit(called)
+            found.append(library)
+
+    for library in reversed(libraries):
+        visit(library)
+    return found[::-1]

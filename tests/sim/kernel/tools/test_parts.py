@@ -15,11 +15,13 @@ from typing import Any
 import pytest
 from numba import types
 from numba.core import event
+from numba.core.registry import cpu_target
 
 from sim.kernel.event_loop import loop
 from sim.kernel.event_loop.state import LoopState
 from sim.kernel.tools import compiler, intrinsics, native, parts
 from sim.kernel.tools.cache import Kernel, state_type
+from sim.kernel.tools.linking import Linked, callers_first
 
 SOURCE = """
 from __future__ import annotations
@@ -212,6 +214,7 @@ exec(compile(source, made.__file__, "exec"), vars(made))
 
 from numba import types
 from numba.core import event
+from numba.core.registry import cpu_target
 from sim.kernel.tools import native, parts
 
 names = []
@@ -237,3 +240,17 @@ def test_another_process_compiles_what_is_listed(tmp_path: Path) -> None:
     command = [sys.executable, "-c", HELPED, str(tmp_path)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
     assert (done.stdout, done.stderr) == ("21 ['root']\n", "")
+
+
+def test_what_is_linked_comes_after_all_that_call_it() -> None:
+    codegen = cpu_target.target_context.codegen()
+
+    def library(name: str, *called: Linked) -> Linked:
+        return Linked.kept(codegen, name, b"", list(called))
+
+    # LLVM leaves a function out that nobody has asked for yet: `leaf` before `late`, which calls it.
+    leaf = library("leaf")
+    early, late = library("early", leaf), library("late", library("between", leaf))
+    order = [one.name for one in callers_first([early, late])]
+    assert order.index("leaf") == len(order) - 1
+    assert order.index("between") > order.index("late")
