@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ from models.topology import layout
 if TYPE_CHECKING:
     from analysis.runs.checkpoint_summary import Checkpoints
     from analysis.runs.recovery_summary import Outages, Replicas
-    from analysis.runs.run_summary import Elasticity, HostsInUse, Latency, Maintenance, RunSummary
+    from analysis.runs.run_summary import Elasticity, HostsInUse, Latency, Maintenance, Reconfiguration, RunSummary
     from analysis.runs.timelines import Held
     from models.scenario.scenario import Scenario
     from models.table import Table
@@ -138,9 +138,22 @@ def rescales_table(summary: RunSummary) -> Table:
     return table("Rescaling", ("operator", "at", "tasks before", "after", "key groups moved", "complete"), rows)
 
 
-def reconfigurations_said(summary: RunSummary) -> list[Table]:
-    """Return what each reconfiguration took; nothing without any."""
-    return [reconfigurations_table(summary.reconfigurations).brief] if summary.reconfigurations else []
+def reconfigurations_said(summary: RunSummary) -> list[Table | str]:
+    """Return what each reconfiguration took, and the latency of the frontier; nothing without any."""
+    given = summary.reconfigurations
+    return [reconfigurations_table(given).brief, _frontier_line(given)] if given else []
+
+
+def _frontier_line(given: Sequence[Reconfiguration]) -> str:
+    """Return the latency of the frontier by strategy; of several reconfigurations the longest."""
+    found: dict[str, float] = {}
+    for one in given:
+        if one.frontier_latency_p99_s is not None:
+            found[one.strategy] = max(found.get(one.strategy, 0.0), one.frontier_latency_p99_s)
+    if not found:
+        return 'Latency is known where recording.detail is "tuples", and some were born meanwhile.'
+    said = ", ".join(f"{display.duration(p99_s)} ({strategy})" for strategy, p99_s in found.items())
+    return f"Latency of the frontier (all of that millisecond and before is answered): 99 % within {said}."
 
 
 def memory_said(scenario: Scenario, summary: RunSummary) -> list[Table]:

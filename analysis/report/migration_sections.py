@@ -194,7 +194,9 @@ def reconfigurations_section(given: Sequence[Reconfiguration]) -> Section | None
         return None
     words = (
         "Key groups change their tasks in steps while the operator runs. The fewer move in a step, the shorter is the "
-        "longest latency, and the longer it takes. Latencies are those of tuples that were born meanwhile."
+        "longest latency, and the longer it takes. Latencies are those of tuples that were born meanwhile: of each "
+        "alone, and of the frontier, which ends when all that was born in the same millisecond or before has come to a "
+        "sink. They are known where single tuples are recorded."
     )
     listed = tables.cut(reconfigurations_table(given))
     return Section("reconfigurations", "Reconfigurations", "Reconfigurations", words, tables=(listed,))

@@ -152,7 +152,8 @@ def _of_reconfigurations(given: Sequence[Reconfiguration]) -> Metrics:
     """Return the metrics of reconfigurations; none where there are none."""
     if not given:
         return {}
-    names = ("duration_s", "longest_step_s", "latency_max_s", "latency_p99_s")
+    latencies = ("latency_max_s", "latency_p99_s")
+    names = ("duration_s", "longest_step_s", *latencies, *(f"frontier_{one}" for one in latencies))
     found = _of_entries("reconfigurations", {name: [getattr(one, name) for one in given] for name in names}, names[0])
     extra = [one.extra_bytes for one in given if one.extra_bytes is not None]
     found |= {"reconfigurations.extra_bytes.max": float(max(extra))} if extra else {}

@@ -216,7 +216,8 @@ class Reconfiguration:
     """Key groups of an operator that changed their tasks in steps, while it ran.
 
     It began with its first step, maybe later than it was requested. `duration_s` is from then until the last state was
-    at its new task; the latencies are those of tuples that were born meanwhile. `extra_bytes` is the most by which a
+    at its new task; the latencies are those of tuples that were born meanwhile, each alone, and until the output
+    frontier passed its epoch of a millisecond (`analysis.runs.reconfigurations`). `extra_bytes` is the most by which a
     host held more memory than before and after; None where the table `memory` is not kept, or it did not end. Times are
     None where it did not end, or nothing was seen. One that was cancelled, as a crash took a task, has `steps_over` and
     no others.
@@ -234,6 +235,8 @@ class Reconfiguration:
     longest_step_s: float | None
     latency_max_s: float | None
     latency_p99_s: float | None
+    frontier_latency_max_s: float | None
+    frontier_latency_p99_s: float | None
     extra_bytes: int | None
     steps_over: int
     cancelled_s: float | None

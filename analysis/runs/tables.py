@@ -211,10 +211,12 @@ def reconfigurations_table(given: Sequence[Reconfiguration]) -> Table:
         Column("longest step", display.duration, "longest_step_s", wide=True),
         Column("99 % within", display.duration, "latency_p99_s", wide=True),
         Column("max latency", display.duration, "latency_max_s"),
+        Column("frontier 99 % within", display.duration, "frontier_latency_p99_s", wide=True),
+        Column("frontier max", display.duration, "frontier_latency_max_s", wide=True),
         Column("states", display.size, "bytes", wide=known),
         *((Column("extra memory", display.size, "extra_bytes"),) if known else ()),
     )
-    brief_title = "Reconfigurations (latency: of what was born meanwhile)"
+    brief_title = "Reconfigurations (latency: of single tuples that were born meanwhile)"
     title = "What each reconfiguration took"
     return Table(title, columns, rows_of(given, columns), "reconfigurations", brief_title=brief_title)
 

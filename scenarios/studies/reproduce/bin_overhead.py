@@ -4,25 +4,24 @@ A worker of timely dataflow goes round: it looks at all bins, then serves what h
 in their next round. So a record waits for a scan where it is counted, and its answer for one where the output is
 watched: from one round to two. Each worker has a core of its own, which counts, and watches the output.
 
-The latency is that of the frontier: of all that was born in a millisecond the last answer counts.
+The latency is that of the frontier (`analysis.runs.reconfigurations`): from the birth of a record until all that was
+born in its millisecond, or before, is answered.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
+from analysis.runs.reconfigurations import epochs_answered_ns, latencies_of_born
 from analysis.statistics import quantiles
 from models.scenario.reading import scenario_from
 from models.scenario.scenario import Scenario
+from models.units import to_ns
 from sim.engine import simulate
 
 WORKERS = 16
 _RATE, _SERVICE_S, _PHI_S = 4e6, 0.5e-6, 0.5e-3
-_EPOCH_NS = 1_000_000
 _GROUPS = 4096  # of the run at the most: where there are more bins each stands for several
 RESOLUTION = 64  # so that nearly each worker has some record in an epoch
 _ROUNDS, _WARM = 14, 4  # rounds of a run, and of those at its begin that do not count
@@ -63,7 +62,10 @@ class BinOverhead:
         return max(0.4, _ROUNDS * self.round_s)
 
     def formed_s(self, share: float) -> float:
-        """Return a quantile of the latency beyond that of an idle job: even between one round and two."""
+        """Return a quantile of the latency beyond that of an idle job: even between one round and two.
+
+        An epoch is short beside a round.
+        """
         return (1 + share) * self.round_s
 
     def scenario(self) -> Scenario:
@@ -113,18 +115,13 @@ class BinOverhead:
 
     def run(self) -> dict[str, Any]:
         """Return quantiles of the latency of the frontier, in seconds."""
-        table = simulate(self.scenario()).tables["deliveries"]
-        begin_s, end_s = self._counts()
-        epoch = table["created_ns"] // _EPOCH_NS
-        own = (epoch >= begin_s * 1e9 / _EPOCH_NS) & (epoch < end_s * 1e9 / _EPOCH_NS)
-        answered = np.zeros(math.ceil(end_s * 1e9 / _EPOCH_NS) + 1, np.int64)
-        np.maximum.at(answered, epoch[own], table["delivered_ns"][own])
-        born = np.flatnonzero(answered)
-        latencies = np.sort(answered[born] - born * _EPOCH_NS)
+        found = simulate(self.scenario())
+        begin_ns, end_ns = map(to_ns, self._counts())
+        latencies = latencies_of_born(found, begin_ns, end_ns, epochs_answered_ns(found))
         p90, p99 = quantiles(latencies, [0.9, 0.99])
-        return {"p90_s": p90 / 1e9, "p99_s": p99 / 1e9, "epochs": int(born.size)}
+        return {"p90_s": p90 / 1e9, "p99_s": p99 / 1e9}
 
     def _counts(self) -> tuple[float, float]:
-        """Return from when to when epochs count: those that are answered by the end."""
+        """Return from when to when records count [s]: those that are answered by the end."""
         rest = 2.5 * self.round_s + 0.01 if self.scanned else 0.01
         return min(0.1, self.seconds / 4) if not self.scanned else _WARM * min(self.round_s, 0.025), self.seconds - rest

@@ -1,20 +1,24 @@
 """What a summary says of reconfigurations.
 
-Oracle: numbers written down by hand for a table of three steps and five deliveries.
+Oracle: numbers written down by hand for a table of three steps and five deliveries. For when epochs are answered: a
+loop over all pairs of deliveries.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 
 import numpy as np
+import pytest
 from small_runs import small_records, small_scenario
 
 from analysis.report.content import decisions
 from analysis.report.migration_sections import reconfigurations_section
 from analysis.runs.metrics import metrics_of, possible_metrics
-from analysis.runs.reconfigurations import reconfigurations
+from analysis.runs.reconfigurations import EPOCH_NS, epochs_answered_ns, latencies_of_born, reconfigurations
 from analysis.runs.summary import summarise
+from holdfast.run_tables import reconfigurations_said
 from models.records.decisions import Action, Decision, Verdict
 from models.records.tables import HISTOGRAM_TABLES, NEVER, RunRecords, table
 
@@ -29,9 +33,13 @@ def records(last_installed: int = 900 * MS) -> RunRecords:
         (0, 1, "batched", 100 * MS, 2, 701 * MS, 730 * MS, last_installed, 1, 250, NEVER),
     ]
     born = [(199, 5), (200, 300), (500, 80), (899, 20), (900, 999)]  # and latency [ms]: the first and last do not count
-    deliveries = [(2, at * MS, (at + latency) * MS) for at, latency in born]
     tables = {**one.tables, "reconfigurations": table("reconfigurations", steps)}
-    return replace(one, tables={**tables, "deliveries": table("deliveries", deliveries)})
+    return with_deliveries(replace(one, tables=tables), [(at * MS, (at + latency) * MS) for at, latency in born])
+
+
+def with_deliveries(one: RunRecords, times: list[tuple[int, int]]) -> RunRecords:
+    """Return the records with these instants of birth and delivery [ns] in place of theirs."""
+    return replace(one, tables={**one.tables, "deliveries": table("deliveries", [(2, *both) for both in times])})
 
 
 def test_times_are_those_of_the_steps_and_latencies_those_of_what_was_born_meanwhile() -> None:
@@ -67,12 +75,64 @@ def test_extra_memory_is_beyond_what_is_held_before_and_after_so_not_known_until
         assert found.extra_bytes == extra
 
 
+def test_a_tuple_that_waits_delays_all_of_its_epoch_and_of_later_ones() -> None:
+    times = [(200 * MS, 201 * MS), (200 * MS + 500_000, 500 * MS), (300 * MS, 301 * MS), (899 * MS, 899 * MS)]
+    (found,) = reconfigurations([with_deliveries(records(), [(199 * MS, 205 * MS), *times])])
+    assert (found.latency_max_s, found.frontier_latency_max_s) == (0.2995, 0.3)
+    one = with_deliveries(records(), times)
+    latencies = latencies_of_born(one, 200 * MS, 900 * MS, epochs_answered_ns(one))
+    assert latencies.tolist() == [300 * MS, 300 * MS - 500_000, 200 * MS, MS]  # the last epoch lasts a millisecond
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_an_epoch_is_answered_when_all_that_was_born_before_its_end_is(seed: int) -> None:
+    draw = Random(seed)
+    epoch_ns, step_ns = draw.choice([1, 3, 10, EPOCH_NS]), draw.choice([1, 2, 5, EPOCH_NS // 4])
+    born = [draw.randrange(40) * step_ns for _ in range(draw.randrange(60))]
+    times = [(at, at + draw.choice([0, draw.randrange(5), draw.randrange(80)]) * step_ns) for at in born]
+    one = with_deliveries(small_records(), times)
+    expected = []
+    for created, _ in times:
+        end = created - created % epoch_ns + epoch_ns
+        expected.append(max(end, *(at for other, at in times if other < end)))
+    assert epochs_answered_ns(one, epoch_ns).tolist() == expected
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_longest_latency_of_the_frontier_is_that_of_a_tuple_and_less_than_an_epoch_more(seed: int) -> None:
+    draw = Random(seed)
+    born = [draw.randrange(50 * MS) for _ in range(50)]
+    one = with_deliveries(small_records(), [(at, at + draw.randrange(1, 20 * MS)) for at in born])
+    single = latencies_of_born(one, 0, one.duration_ns)
+    frontier = latencies_of_born(one, 0, one.duration_ns, epochs_answered_ns(one))
+    assert (frontier >= single).all()
+    assert single.max() <= frontier.max() < single.max() + EPOCH_NS
+
+
+def test_the_terminal_has_the_longest_latency_of_the_frontier_of_each_strategy() -> None:
+    summary = replace(summarise(small_scenario(), [small_records()]), reconfigurations=reconfigurations([records()]))
+    (one,) = summary.reconfigurations
+    several = (one, replace(one, frontier_latency_p99_s=0.4), replace(one, strategy="fluid"))
+    *_, line = reconfigurations_said(replace(summary, reconfigurations=several))
+    assert line == (
+        "Latency of the frontier (all of that millisecond and before is answered): 99 % within 400 ms (batched), "
+        "300 ms (fluid)."
+    )
+    unknown = (replace(one, frontier_latency_p99_s=None),)
+    *_, line = reconfigurations_said(replace(summary, reconfigurations=unknown))
+    assert line == 'Latency is known where recording.detail is "tuples", and some were born meanwhile.'
+    assert reconfigurations_said(replace(summary, reconfigurations=())) == []
+
+
 def test_without_rows_of_tuples_there_is_no_latency() -> None:
     one = records()
     binned = {name: table(name, []) for name in HISTOGRAM_TABLES}
-    (found,) = reconfigurations([replace(one, tables={**one.tables, **binned})])
+    one = replace(one, tables={**one.tables, **binned})
+    (found,) = reconfigurations([one])
+    assert epochs_answered_ns(one).size == 0
     assert found.duration_s == 0.7
     assert found.latency_max_s is None
+    assert found.frontier_latency_max_s is None
 
 
 def test_metrics_have_means_and_maxima() -> None:
@@ -81,6 +141,7 @@ def test_metrics_have_means_and_maxima() -> None:
     assert found["reconfigurations.count"] == 1.0
     assert found["reconfigurations.duration_s.max"] == 0.7
     assert found["reconfigurations.latency_max_s.mean"] == 0.3
+    assert found["reconfigurations.frontier_latency_p99_s.max"] == 0.3
     assert found["reconfigurations.bytes"] == 1750.0
     own = {name for name in found if name.startswith("reconfigurations.")}
     assert own <= {*possible_metrics(small_scenario())}

@@ -7,6 +7,8 @@ Oracle: closed forms of the mechanism:
     with overlap: max(B/sigma, m B/beta, B/iota), and the time of up to two key groups; B = n b
     T = (s + 2 phi) / (1 - rho)                  s = step(1), rho: load of the busiest task
     longest latency of steps: s + 2 phi with a gap until queues are empty; T without; T + s with lag
+    latency of the frontier of all-at-once: the longest is that of a tuple and less than an epoch more; the median is
+    (1 + rho) / 2 of it, for what is born in the middle of the step waits for its rest and for half of the queue
     duration of steps: T for each, with the mean of rho; only the first of few has no queue before it
 
 Tolerances: 3 % of all-at-once; 5 % of latencies up to rho = 0.5, and with a gap up to 0.75; 1 % of durations up to
@@ -26,10 +28,12 @@ from math import log
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from bin_jobs import bin_job
 from test_megaphone import rows_of
 
+from analysis.runs.reconfigurations import EPOCH_NS, epochs_answered_ns, latencies_of_born
 from models.records.tables import RunRecords
 from sim.kernel.event_loop.plane import CompiledPlane
 
@@ -130,6 +134,23 @@ def test_all_at_once_takes_as_long_as_its_states_are_written_sent_and_read() -> 
         assert one.duration_s == pytest.approx(expected, rel=0.03)
         assert one.latency_s == pytest.approx(expected, rel=0.03)
     assert log(found[2].latency_s / found[0].latency_s) / log(4) == pytest.approx(1, abs=0.03)
+
+
+@pytest.mark.parametrize("scope", ["operator", "bin"])
+def test_the_frontier_waits_for_all_at_once_whoever_else_goes_on(scope: str) -> None:
+    found = rows_of(crowded(8e5, scope=scope), CompiledPlane)
+    table = found.tables["reconfigurations"]
+    from_ns, until_ns = int(table["from_ns"][0]), int(table["installed_ns"][0])
+    single = latencies_of_born(found, from_ns, until_ns)
+    frontier = latencies_of_born(found, from_ns, until_ns, epochs_answered_ns(found))
+    expected_ns = 1e9 * (step_s(8 * 8e5, senders=4) + 2 * PHI)
+    assert frontier.max() == pytest.approx(expected_ns, rel=0.05)
+    assert 0 <= frontier.max() - single.max() < EPOCH_NS
+    if scope == "operator":
+        assert np.median(frontier) == pytest.approx((1 + 0.19) / 2 * expected_ns, rel=0.02)
+    else:  # only what moves is queued, and most tuples do not wait at all
+        assert expected_ns / 2 < np.median(frontier) < (1 + 0.19) / 2 * expected_ns
+        assert np.median(single) < expected_ns / 20
 
 
 def test_with_overlap_it_takes_as_long_as_its_slowest_part() -> None:
