@@ -16,6 +16,7 @@ from models.scenario.events import Death, HostFailure, HostJoin, HostRestart, Re
 from models.scenario.inputs import RunInputs
 from models.scenario.job import WindowState
 from models.scenario.rules.moves import idle_moves
+from models.scenario.rules.resolution import few_records
 from models.scenario.rules.times import detected_s, failures_of_dead_hosts
 from models.scenario.scenario import Scenario
 from models.schema_types import Description
@@ -73,6 +74,7 @@ def warnings(scenario: Scenario, inputs: RunInputs | None = None, load: Load | N
     ['operators.count']
     """
     known = load or expected_load(scenario, inputs)
+    rates_per_s = {name: known.operators[name].flow.rate_in.mean_per_s for name in scenario.workload}
     return list(
         chain(
             _of_load(scenario, known),
@@ -87,6 +89,7 @@ def warnings(scenario: Scenario, inputs: RunInputs | None = None, load: Load | N
             _of_checkpoints(scenario, known, inputs),
             _of_hosts(scenario, known),
             (Advice(path, text) for path, text in idle_moves(scenario, inputs)),
+            (Advice(path, text) for path, text in few_records(scenario, rates_per_s)),
             _of_elasticity(scenario),
         )
     )

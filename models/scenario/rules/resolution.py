@@ -1,16 +1,28 @@
-"""Rules of `resolution`: numbers of records that it has to divide, and what has no records that stand for several."""
+"""Rules of `resolution`: what it divides, what has no records that stand for several, and when too few are left."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
-from models import units
+from models import display, units
 from models.distributions import BatchSize
 from models.errors import InputFault
 from models.scenario.resolution import has_nexmark_keys
 from models.scenario.scenario import Scenario
 from models.scenario.workload import SellerKeys
 from models.validation_messages import path_text
+
+_FEW = 100  # simulated records of a source, of which no run tells much
+
+
+def few_records(scenario: Scenario, rates_per_s: Mapping[str, float]) -> Iterator[tuple[str, str]]:
+    """Yield (path, text) where hardly any simulated record is left; `rates_per_s`: mean rate of each source."""
+    w = scenario.resolution
+    for name, rate_per_s in rates_per_s.items():
+        left = rate_per_s * scenario.duration_s / w
+        if w > 1 and rate_per_s and left < _FEW:
+            about = display.about(left, 2) if left >= 1 else "fewer than 1"
+            yield "resolution", f"leaves {about} simulated records of {name} in the run, too few to tell much"
 
 
 def faults(scenario: Scenario, broken: Collection[str] = ()) -> Iterator[InputFault]:

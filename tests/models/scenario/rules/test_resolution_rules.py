@@ -8,6 +8,7 @@ import pytest
 
 from models.errors import InputError
 from models.scenario.reading import scenario_from, scenario_with
+from models.scenario.rules import warnings
 from scenarios.files.scenario import read_scenario, resolve
 
 UNIFORM = {"distribution": "uniform", "count": 5}
@@ -107,3 +108,15 @@ def test_an_id_of_nexmark_in_ten_has_to_fit() -> None:
     with pytest.raises(InputError, match="the resolution greater"):
         scenario_with(base, changes)
     assert scenario_with(base, {**changes, "resolution": 10}).resolution == 10
+
+
+def test_a_resolution_that_leaves_hardly_a_record_is_warned_of() -> None:
+    """2,000 records come at 200 /s in 10 s: with 20 in place of one just 100 are left, with 25 there are 80."""
+    scenario = read_scenario("examples/two-hosts.toml").scenario
+    said = {}
+    for w in (1, 20, 25, 10**9):
+        coarse = scenario_with(scenario, {"duration": "10 s", "events": {}, "resolution": w})
+        said[w] = [one.text for one in warnings(coarse) if one.path == "resolution"]
+    assert said[1] == said[20] == []
+    assert said[25] == ["leaves 80 simulated records of orders in the run, too few to tell much"]
+    assert said[10**9] == ["leaves fewer than 1 simulated records of orders in the run, too few to tell much"]
