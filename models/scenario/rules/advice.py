@@ -74,7 +74,7 @@ def warnings(scenario: Scenario, inputs: RunInputs | None = None, load: Load | N
     ['operators.count']
     """
     known = load or expected_load(scenario, inputs)
-    rates_per_s = {name: known.operators[name].flow.rate_in.mean_per_s for name in scenario.workload}
+    rates_per_s = {name: one.flow.rate_in.mean_per_s for name, one in known.operators.items()}
     return list(
         chain(
             _of_load(scenario, known),
