@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.comparison import Difference, Replications, common_metrics, compare
+from analysis.runs.metrics import leaves_moves_open
 from models import display
 from models.errors import NO_VALUE, InputError
 from models.steady_state.scaled_down import resolution_said
@@ -36,6 +37,11 @@ class Design:
     seed: int
     replications: Replications
     resolution: int = 1  # records that a simulated one stands for
+
+    @property
+    def open_runs(self) -> int:
+        """Return in how many replications a move did not end."""
+        return sum(map(leaves_moves_open, self.replications.values()))
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,15 @@ class Comparison:
         each = f"{display.count(first)} in A and {display.count(second)} in B"
         return f"One simulated record stands for {each}: a part of a difference is what that changes."
 
+    def unfinished(self) -> str:
+        """Return in how many runs of which design a move did not end; "" where all have."""
+        found = [
+            f"{open_runs} of {len(one.replications)} runs of {name}"
+            for name, one in zip("AB", self.designs, strict=True)
+            if (open_runs := one.open_runs)
+        ]
+        return f"A move did not end in {' and in '.join(found)}: latencies are those of a part of it." if found else ""
+
     def document(self) -> dict[str, Any]:
         """Return the comparison for JSON."""
         return {
@@ -84,6 +99,7 @@ class Comparison:
                     "seed": one.seed,
                     "resolution": one.resolution,
                     "replications": len(one.replications),
+                    "unfinished": one.open_runs,
                 }
                 for one in self.designs
             ],

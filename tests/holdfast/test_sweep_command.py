@@ -191,6 +191,25 @@ def test_designs_of_different_resolutions_are_not_compared_without_a_word(
     assert "simulated record" not in run(capsys, "compare", str(tmp_path / "1"), f"{there}:0")[1]
 
 
+def test_a_design_whose_move_did_not_end_is_not_compared_without_a_word(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """64 steps, a second apart, in a run of 5 s: the latency is that of a part of the move."""
+    move = '{ kind = "reconfigure", operator = "count", at = "1 s", strategy = "fluid" }'
+    short = ["duration=5 s", "replications=2", "resolution=10", f"events={{ m = {move} }}"]
+    short += ['sweep={ "events.m.gap" = ["0 s", "1 s"] }', "operators.count.key_groups=64"]
+    there = str(tmp_path / "sweep")
+    code, _, said = run(capsys, "sweep", "bin-migration", *(f"--set={one}" for one in short), "--out", there)
+    assert code == 0, said
+    for a, b, stands in ((0, 1, "2 of 2 runs of B"), (1, 1, "2 of 2 runs of A and in 2 of 2 runs of B")):
+        code, shown, _ = run(capsys, "compare", f"{there}:{a}", f"{there}:{b}")
+        assert code == 0
+        assert f"A move did not end in {stands}: latencies are those of a part" in " ".join(shown.split())
+    document = json.loads(run(capsys, "compare", f"{there}:0", f"{there}:1", "--json")[1])
+    assert [one["unfinished"] for one in document["designs"]] == [0, 2]
+    assert "did not end" not in run(capsys, "compare", f"{there}:0", f"{there}:0")[1]
+
+
 @pytest.fixture
 def half(made: Path, tmp_path: Path) -> Path:
     """The sweep with nothing but the first design's first chunk."""

@@ -181,6 +181,9 @@ def test_terminal_page_and_document_say_the_resolution(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "run/summary.json").read_text("utf-8"))["resolution"] == 10
     assert "one simulated record stands for 10" in (tmp_path / "run/report.html").read_text("utf-8")
     assert "resolution = 10" in (tmp_path / "run/scenario.toml").read_text("utf-8")
+    assert "simulated records of" not in coarse.stderr
+    few = runner.invoke(app, ["run", str(FILE), *settings, "--set", "resolution=1000", "--json"])
+    assert "warning: resolution: leaves 2 simulated records of orders in the run" in few.stderr
     whole = runner.invoke(app, ["run", str(FILE), *settings, "--json"])
     assert json.loads(whole.stdout)["resolution"] == 1
     shown = runner.invoke(app, ["show", str(FILE), "--set", "resolution=10"])
