@@ -204,8 +204,8 @@ def _of_job(tables: Mapping[str, Mapping[str, np.ndarray]], plan: RunPlan) -> Ma
             if column.counts:
                 made[name][column.name] = _frozen(made[name][column.name] * w)
     messages = made["messages"]
-    # A message has one tuple; acks that trim are of whole slices.
-    each = np.isin(messages["kind"], ("data", "local", "replay", *(["ack"] if plan.acker is not None else [])))
+    # A message of these has one tuple. A replay has all that are kept for a receiver, and acks that trim are of slices.
+    each = np.isin(messages["kind"], ("data", "local", *(["ack"] if plan.acker is not None else [])))
     messages["count"] = _frozen(np.where(each, messages["count"] * w, messages["count"]))
     return made
 

@@ -54,7 +54,7 @@ def compare(
         return
     terminal.show(f"A: {designs[0].title}", f"B: {designs[1].title}", sweep_tables.comparison_table(found.differences))
     words = sweep_tables.comparison_words(found.differences)
-    terminal.show(found.sentence(), *([words] if words else ()))
+    terminal.show(*filter(None, [found.sentence(), words, found.unfinished(), found.resolution()]))
 
 
 def _all_designs(directory: str, metric: list[str] | None, everything: bool, as_json: bool) -> None:

@@ -18,7 +18,7 @@ from holdfast import run_tables, terminal
 from holdfast.progress import progress
 from models import display
 from models.scenario.inputs import Engine, engine_of
-from models.scenario.rules import causes_of_backlog
+from models.scenario.rules import said_of_runs
 from models.steady_state.estimate import estimate
 from models.steady_state.scaled_down import resolution_said
 from models.validation_messages import path_text
@@ -97,9 +97,9 @@ def run(
 
 
 def _say_causes(result: RunResult, loaded: LoadedScenario) -> None:
-    """Say on stderr what cannot keep up and so makes a backlog, in the words of `validate`."""
+    """Say on stderr what makes a backlog, or little of the results, in the words of `validate`."""
     inputs = inputs_of(result.scenario, loaded.folder, checkpoint_hosts={})
-    terminal.warn(map(str, causes_of_backlog(result.scenario, inputs)))
+    terminal.warn(map(str, said_of_runs(result.scenario, inputs)))
 
 
 def _say_absent(result: RunResult) -> None:

@@ -1,10 +1,10 @@
 """Simulate one record in place of several: from what a scenario describes to what is simulated.
 
 With `resolution = w` a simulated record stands for w records of the job that come and are served one right after the
-other. Rates and numbers of records are divided by w, sizes of records and what one of them changes are multiplied. Gaps
-between arrivals and services are sums of w: with the mean and the variance of the sum, by the law gamma, by which a sum
-of exponential times has its own distribution; a log-normal law stays one. Sizes of states, links, and all times that
-are not of a single record stay.
+other. Rates and numbers of records are divided by w, sizes of records and what one of them changes are multiplied.
+Services and gaps between arrivals are sums of w: with the mean and the variance of the sum, by the law gamma, by which
+a sum of exponential times has its own distribution; a log-normal law stays one. Gaps between batches of several records
+stay, as do sizes of states, links, and all times that are not of a single record.
 
 What cannot be divided, or has outputs that do not stand for w records each, is refused (`rules.resolution`).
 """
@@ -99,7 +99,7 @@ def _workload(workload: SourceWorkload, w: int) -> SourceWorkload:
     return _with(
         workload,
         rate=_rate(workload.rate, w),
-        arrivals=_gaps(workload.arrivals, w),
+        arrivals=workload.arrivals if _in_batches(workload) else _gaps(workload.arrivals, w),
         keys=keys,
         tuple_bytes=workload.tuple_bytes * w,
         batch=_batch(workload.batch, w),
@@ -132,6 +132,12 @@ def _gaps(law: Gaps, w: int) -> Gaps:
     if isinstance(law, (GammaGaps, ErlangGaps)):
         return GammaGaps(shape=_shape(law.shape * w))
     return GammaGaps(shape=_shape(w if isinstance(law, str) else w / law.scv))
+
+
+def _in_batches(workload: SourceWorkload) -> bool:
+    """Return whether records arrive in batches, of which there are as many as before: gaps are between them."""
+    batch = workload.batch
+    return (batch.mean if isinstance(batch, BatchSize) else batch) > 1
 
 
 def _batch(batch: int | BatchSize, w: int) -> int | BatchSize:

@@ -153,7 +153,8 @@ def best_sentence(result: SweepResult, key: str, metric: str) -> str:
     left_out = ", ".join(f"{value} in {count}" for value, count in open_ended.most_common())
     left_out = f" Moves did not end with {left_out}: not best there." if left_out else ""
     if not counts:
-        return f"No value of {key} has {metric}.{left_out}"
+        some = any(mean is not None for one in everything for mean in one.means)
+        return f"No value of {key} {'is best by' if some else 'has'} {metric}.{left_out}"
     said = ", ".join(f"{value} in {count}" for value, count in counts.most_common())
     settings, alone = display.count(len(found), "setting"), sum(not one.intervals for one in found)
     if alone == len(found):

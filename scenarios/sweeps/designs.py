@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from analysis.comparison import Difference, Replications, common_metrics, compare
+from analysis.runs.metrics import leaves_moves_open
 from models import display
 from models.errors import NO_VALUE, InputError
+from models.steady_state.scaled_down import resolution_said
 from models.validation_messages import nearest
 from scenarios.files.scenario import read_scenario, resolve
 from scenarios.runs.execute import Progress
@@ -34,6 +36,12 @@ class Design:
     title: str
     seed: int
     replications: Replications
+    resolution: int = 1  # records that a simulated one stands for
+
+    @property
+    def open_runs(self) -> int:
+        """Return in how many replications a move did not end."""
+        return sum(map(leaves_moves_open, self.replications.values()))
 
 
 @dataclass(frozen=True)
@@ -65,11 +73,35 @@ class Comparison:
             f"{text}: the interval of the first metric that varies is {display.number(gain, 2)} times as narrow for it."
         )
 
+    def resolution(self) -> str:
+        """Return for how many records a simulated one stands, and whether it differs; "" where each is one."""
+        first, second = (one.resolution for one in self.designs)
+        if first == second:
+            return resolution_said(first)
+        each = f"{display.count(first)} in A and {display.count(second)} in B"
+        return f"One simulated record stands for {each}: a part of a difference is what that changes."
+
+    def unfinished(self) -> str:
+        """Return in how many runs of which design a move did not end; "" where all have."""
+        found = [
+            f"{open_runs} of {len(one.replications)} runs of {name}"
+            for name, one in zip("AB", self.designs, strict=True)
+            if (open_runs := one.open_runs)
+        ]
+        return f"A move did not end in {' and in '.join(found)}: latencies are those of a part of it." if found else ""
+
     def document(self) -> dict[str, Any]:
         """Return the comparison for JSON."""
         return {
             "designs": [
-                {"title": one.title, "seed": one.seed, "replications": len(one.replications)} for one in self.designs
+                {
+                    "title": one.title,
+                    "seed": one.seed,
+                    "resolution": one.resolution,
+                    "replications": len(one.replications),
+                    "unfinished": one.open_runs,
+                }
+                for one in self.designs
             ],
             "metrics": {
                 one.metric: {
@@ -109,7 +141,8 @@ def read_design(
     changes = [] if replications is None else [f"replications={replications}"]
     loaded = read_scenario(resolve(text), changes)
     result = run(loaded.scenario, folder=loaded.folder, workers=workers, on_progress=on_progress, on_compile=on_compile)
-    return Design(f"{text} ({loaded.scenario.name})", loaded.scenario.seed, result.metrics)
+    made = loaded.scenario
+    return Design(f"{text} ({made.name})", made.seed, result.metrics, made.resolution)
 
 
 def _of_run(folder: Path) -> Design:
@@ -119,7 +152,8 @@ def _of_run(folder: Path) -> Design:
     found: dict[int, dict[str, float | None]] = {}
     for replication, name, value in zip(table["replication"], table["metric"], table["value"], strict=True):
         found.setdefault(int(str(replication)), {})[str(name)] = float(str(value))
-    return Design(f"{folder} ({stored.summary['scenario']})", stored.summary["seed"], found)
+    summary = stored.summary  # of a run of an earlier version: each record was simulated
+    return Design(f"{folder} ({summary['scenario']})", summary["seed"], found, summary.get("resolution", 1))
 
 
 def _of_sweep(directory: str, digits: str) -> Design:
@@ -140,8 +174,9 @@ def _of_sweep(directory: str, digits: str) -> Design:
         raise InputError.at(f"{directory}:{number}", NO_VALUE, rule, "give the command of the sweep again")
     if not result.replications(number):
         raise InputError.at(f"{directory}:{number}", NO_VALUE, f"failed in all of its {all_runs} runs")
-    return Design(f"{directory}:{number} ({settings_text(result.plan, number)})", _seed_of(result.plan, number),
-                  result.replications(number))  # fmt: skip
+    title = f"{directory}:{number} ({settings_text(result.plan, number)})"
+    of_point = result.plan.points[number].of(result.plan.scenario)
+    return Design(title, of_point.seed, result.replications(number), of_point.resolution)
 
 
 def settings_text(plan: SweepPlan, number: int) -> str:
@@ -169,7 +204,3 @@ def compare_designs(
     names = list(metrics) if metrics else known if everything else [name for name in MAIN_METRICS if name in known]
     found = compare(first.replications, second.replications, same_numbers=first.seed == second.seed, metrics=names)
     return Comparison((first, second), tuple(found))
-
-
-def _seed_of(plan: SweepPlan, number: int) -> int:
-    return plan.points[number].of(plan.scenario).seed

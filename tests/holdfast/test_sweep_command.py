@@ -169,6 +169,47 @@ def test_designs_that_are_compared_are_named_as_in_the_table_of_the_sweep(
     assert "at uniform, 18 s, 19 s" in (tmp_path / "out" / "report.html").read_text()
 
 
+def test_designs_of_different_resolutions_are_not_compared_without_a_word(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As runs that are stored, and as design points."""
+    short = ["--set", "duration=10 s", "--set", "warmup=1 s", "--set", "replications=2"]
+    for w in (1, 10):
+        made = run(capsys, "run", "mm1", *short, "--set", f"resolution={w}", "--out", str(tmp_path / str(w)))
+        assert made[0] == 0, made[2]
+    there = str(tmp_path / "sweep")
+    code, _, said = run(capsys, "sweep", "mm1", *short, "--set", "sweep={ resolution = [1, 10] }", "--out", there)
+    assert code == 0, said
+    stands = "One simulated record stands for 1 in A and 10 in B: a part of a difference is what that changes."
+    for a, b in ((str(tmp_path / "1"), str(tmp_path / "10")), (f"{there}:0", f"{there}:1")):
+        code, shown, said = run(capsys, "compare", a, b)
+        assert (code, stands in " ".join(shown.split())) == (0, True), said
+        code, document, _ = run(capsys, "compare", a, b, "--json")
+        assert (code, [one["resolution"] for one in json.loads(document)["designs"]]) == (0, [1, 10])
+    shown = run(capsys, "compare", str(tmp_path / "10"), f"{there}:1")[1]
+    assert "One simulated record stands for 10; all counts are of records of the job." in " ".join(shown.split())
+    assert "simulated record" not in run(capsys, "compare", str(tmp_path / "1"), f"{there}:0")[1]
+
+
+def test_a_design_whose_move_did_not_end_is_not_compared_without_a_word(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """64 steps, a second apart, in a run of 5 s: the latency is that of a part of the move."""
+    move = '{ kind = "reconfigure", operator = "count", at = "1 s", strategy = "fluid" }'
+    short = ["duration=5 s", "replications=2", "resolution=10", f"events={{ m = {move} }}"]
+    short += ['sweep={ "events.m.gap" = ["0 s", "1 s"] }', "operators.count.key_groups=64"]
+    there = str(tmp_path / "sweep")
+    code, _, said = run(capsys, "sweep", "bin-migration", *(f"--set={one}" for one in short), "--out", there)
+    assert code == 0, said
+    for a, b, stands in ((0, 1, "2 of 2 runs of B"), (1, 1, "2 of 2 runs of A and in 2 of 2 runs of B")):
+        code, shown, _ = run(capsys, "compare", f"{there}:{a}", f"{there}:{b}")
+        assert code == 0
+        assert f"A move did not end in {stands}: latencies are those of a part" in " ".join(shown.split())
+    document = json.loads(run(capsys, "compare", f"{there}:0", f"{there}:1", "--json")[1])
+    assert [one["unfinished"] for one in document["designs"]] == [0, 2]
+    assert "did not end" not in run(capsys, "compare", f"{there}:0", f"{there}:0")[1]
+
+
 @pytest.fixture
 def half(made: Path, tmp_path: Path) -> Path:
     """The sweep with nothing but the first design's first chunk."""

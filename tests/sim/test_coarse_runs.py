@@ -65,7 +65,7 @@ def test_rows_are_those_of_a_scenario_divided_by_hand_and_count_records_of_the_j
     coarse, by_hand = pair(**LOSSY)
     assert (coarse.resolution, by_hand.resolution) == (W, 1)
     assert coarse.tables["visits"]["arrival_ns"].size > 2000
-    tuples = {"data", "local", "replay"}
+    tuples = {"data", "local"}
     for name, columns in TABLES.items():
         for column in columns:
             found, expected = coarse.tables[name][column.name], by_hand.tables[name][column.name]
@@ -103,6 +103,14 @@ def test_the_summary_counts_records_of_the_job_whatever_is_recorded(detail: str)
     assert throughput(one).values.tolist() == (throughput(other).values * W).tolist()
     assert latency_timeline(one).count.tolist() == (latency_timeline(other).count * W).tolist()
     assert latency_timeline(one).p99_ns.tolist() == latency_timeline(other).p99_ns.tolist()
+
+
+def test_a_replay_is_one_message_however_many_records_it_has() -> None:
+    one, other = pair()
+    replays = [made.tables["messages"] for made in (one, other)]
+    counts = [rows["count"][rows["kind"] == "replay"].tolist() for rows in replays]
+    assert counts[0] == counts[1] != []
+    assert one.tables["recoveries"]["replayed"].sum() == W * other.tables["recoveries"]["replayed"].sum() > 0
 
 
 def test_outputs_that_are_kept_have_the_size_of_those_of_the_job() -> None:
@@ -173,6 +181,9 @@ def test_terminal_page_and_document_say_the_resolution(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "run/summary.json").read_text("utf-8"))["resolution"] == 10
     assert "one simulated record stands for 10" in (tmp_path / "run/report.html").read_text("utf-8")
     assert "resolution = 10" in (tmp_path / "run/scenario.toml").read_text("utf-8")
+    assert "simulated records of" not in coarse.stderr
+    few = runner.invoke(app, ["run", str(FILE), *settings, "--set", "resolution=1000", "--json"])
+    assert "warning: resolution: leaves 2 simulated records of orders in the run" in few.stderr
     whole = runner.invoke(app, ["run", str(FILE), *settings, "--json"])
     assert json.loads(whole.stdout)["resolution"] == 1
     shown = runner.invoke(app, ["show", str(FILE), "--set", "resolution=10"])

@@ -21,11 +21,11 @@ from models.scenario.rules import (
     resolution,
     times,
 )
-from models.scenario.rules.advice import Advice, causes_of_backlog, warnings
+from models.scenario.rules.advice import Advice, said_of_runs, warnings
 from models.scenario.rules.support import not_simulated
 from models.scenario.scenario import Scenario
 
-__all__ = ["Advice", "causes_of_backlog", "faults", "not_simulated", "warnings"]
+__all__ = ["Advice", "faults", "not_simulated", "said_of_runs", "warnings"]
 
 
 def faults(scenario: Scenario, broken: Collection[str] = ()) -> list[InputFault]:

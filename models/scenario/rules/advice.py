@@ -16,6 +16,7 @@ from models.scenario.events import Death, HostFailure, HostJoin, HostRestart, Re
 from models.scenario.inputs import RunInputs
 from models.scenario.job import WindowState
 from models.scenario.rules.moves import idle_moves
+from models.scenario.rules.resolution import few_records
 from models.scenario.rules.times import detected_s, failures_of_dead_hosts
 from models.scenario.scenario import Scenario
 from models.schema_types import Description
@@ -87,20 +88,32 @@ def warnings(scenario: Scenario, inputs: RunInputs | None = None, load: Load | N
             _of_checkpoints(scenario, known, inputs),
             _of_hosts(scenario, known),
             (Advice(path, text) for path, text in idle_moves(scenario, inputs)),
+            _too_coarse(scenario, known),
             _of_elasticity(scenario),
         )
     )
 
 
-def causes_of_backlog(scenario: Scenario, inputs: RunInputs | None = None) -> list[Advice]:
-    """Return the parts that cannot keep up, by expected values: tasks, hosts, links, and the writing of checkpoints."""
+def said_of_runs(scenario: Scenario, inputs: RunInputs | None = None) -> list[Advice]:
+    """Return the warnings that explain results of a run, by expected values.
+
+    Parts that cannot keep up make a backlog: tasks, hosts, links, and the writing of checkpoints. With too coarse a
+    resolution results tell little of the job.
+    """
     load = expected_load(scenario, inputs)
     return [
         *_of_load(scenario, load),
         *_of_reading(scenario, load),
         *_of_polls(scenario, load),
         *_of_checkpoints(scenario, load, inputs),
+        *_too_coarse(scenario, load),
     ]
+
+
+def _too_coarse(scenario: Scenario, load: Load) -> Iterator[Advice]:
+    """Warn of a resolution that leaves hardly a record, or makes states grow more slowly."""
+    rates_per_s = {name: one.flow.rate_in.mean_per_s for name, one in load.operators.items()}
+    yield from (Advice(path, text) for path, text in few_records(scenario, rates_per_s))
 
 
 def _of_reading(scenario: Scenario, load: Load) -> Iterator[Advice]:

@@ -18,7 +18,7 @@ from models.scenario.events import (
     WorkerFailure,
 )
 from models.scenario.job import Operator
-from models.scenario.rules.dataflow import MOST_TASKS, broken_in, unknown_name, whole
+from models.scenario.rules.dataflow import MOST_GROUPS, MOST_TASKS, broken_in, unknown_name, whole
 from models.scenario.scenario import Scenario
 from models.topology import layout
 from models.validation_messages import path_text
@@ -270,7 +270,8 @@ def _of_bins(operator: Operator, here: tuple[str, ...], event: Reconfigure) -> I
     if event.protocol == "megaphone" and operator.groups & (operator.groups - 1):
         # Megaphone finds a bin by the leading bits of a hash.
         rule = f"has {operator.groups} key groups, and the bins of megaphone are a power of two"
-        hint = f"{path_text(('operators', event.operator, 'key_groups'))} = {1 << operator.groups.bit_length()}"
+        near = min(1 << operator.groups.bit_length(), MOST_GROUPS)
+        hint = f"{path_text(('operators', event.operator, 'key_groups'))} = {near}"
         yield InputFault(path_text((*here, "operator")), event.operator, rule, hint)
     if operator.parallelism < 2:
         rule = "has one task, and its key groups have nowhere to go"

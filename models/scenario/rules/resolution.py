@@ -1,16 +1,55 @@
-"""Rules of `resolution`: numbers of records that it has to divide, and what has no records that stand for several."""
+"""Rules of `resolution`: what it divides, what has no records that stand for several, and when too few are left."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
-from models import units
+import numpy as np
+
+from models import display, units
 from models.distributions import BatchSize
 from models.errors import InputFault
+from models.scenario.job import PerKeyState
 from models.scenario.resolution import has_nexmark_keys
 from models.scenario.scenario import Scenario
-from models.scenario.workload import SellerKeys
+from models.scenario.workload import Keys, OutputKeys, SellerKeys, UniformKeys, ZipfKeys
+from models.topology.layout import laws_of_keys
 from models.validation_messages import path_text
+
+_FEW = 100  # simulated records of a source, of which no run tells much
+_MOST_OF_THEM = 0.9  # of keys: with fewer a state per key is said to differ
+
+
+def few_records(scenario: Scenario, rates_per_s: Mapping[str, float]) -> Iterator[tuple[str, str]]:
+    """Yield (path, text) where simulated records are too few; `rates_per_s`: mean rate that comes to each operator."""
+    w = scenario.resolution
+    if w == 1:
+        return
+    for name in scenario.workload:
+        left = rates_per_s[name] * scenario.duration_s / w
+        if 0 < left < _FEW:
+            about = display.about(left, 2) if left >= 1 else "fewer than 1"
+            yield "resolution", f"leaves {about} simulated records of {name} in the run, too few to tell much"
+    tolerance = scenario.fault_tolerance
+    changes = tolerance.takes_checkpoints and tolerance.kind == "incremental"
+    time_s = min(scenario.duration_s, tolerance.interval_s) if changes else scenario.duration_s
+    when = f"the {units.show(time_s, 's')} between two checkpoints" if changes else "the run"
+    for name, operator in scenario.operators.items():
+        records = rates_per_s[name] * time_s
+        if not isinstance(operator.state, PerKeyState) or not records:
+            continue
+        shares = [_touched(records / w, law) / _touched(records, law) for law in laws_of_keys(scenario, name)]
+        if min(shares, default=1.0) < _MOST_OF_THEM:
+            text = f"in {when} simulated records have about {display.share(min(shares), 2)} of the keys of those that "
+            yield path_text(("operators", name, "state")), f"{text}they stand for: less state comes, or changes"
+
+
+def _touched(records: float, law: Keys | OutputKeys) -> float:
+    """Return how many different keys so many records have on average; 1 where one id stands for many, or is unknown."""
+    if not isinstance(law, (UniformKeys, ZipfKeys)):
+        return 1.0
+    weights = np.arange(1, law.count + 1) ** -(law.exponent if isinstance(law, ZipfKeys) else 0.0)
+    return float(-np.expm1(-records * weights / weights.sum()).sum())
 
 
 def faults(scenario: Scenario, broken: Collection[str] = ()) -> Iterator[InputFault]:

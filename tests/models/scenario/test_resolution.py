@@ -17,6 +17,7 @@ from models.scenario.reading import scenario_from
 from models.scenario.resolution import simulated
 from models.scenario.scenario import Scenario
 from models.scenario.workload import NexmarkKeys
+from sim.arrivals import draw_arrivals
 from sim.nexmark_keys import nexmark_keys
 
 W = 10
@@ -176,6 +177,27 @@ def test_a_gap_between_arrivals_is_a_sum_too(law: Any) -> None:
     scv = 1.0 if isinstance(one, str) else one.scv
     assert not isinstance(many, str)
     assert many.scv == pytest.approx(scv / W)
+
+
+BATCHES = (30, {"distribution": "geometric", "mean": 25.0})
+
+
+@pytest.mark.parametrize("batch", BATCHES, ids=["fixed", "geometric"])
+def test_a_gap_between_batches_stays_as_they_are_as_many(batch: Any) -> None:
+    for law in GAPS:
+        one, many = (made({"workload.in.arrivals": law, "workload.in.batch": batch}, w).workload["in"] for w in (1, W))
+        assert many.arrivals == one.arrivals
+    single = {"distribution": "geometric", "mean": 1.0}
+    assert made({"workload.in.batch": single}).workload["in"].arrivals == GammaGaps(shape=W)
+
+
+def test_batches_come_when_they_do_with_each_record() -> None:
+    """Of 30 records at 100 /s, with one record in place of ten: the same instants, and a tenth of the records."""
+    raw = {**RAW, "workload": {"in": {**RAW["workload"]["in"], "batch": 30}}}
+    whole, coarse = (simulated(scenario_from({**raw, "resolution": w}), RunInputs())[0] for w in (1, W))
+    (times, _), (fewer, _) = (draw_arrivals(one, "in", 0, 0, None) for one in (whole, coarse))
+    assert times.size > 3000
+    assert fewer.tolist() == times[::W].tolist()
 
 
 def test_a_sum_of_very_many_has_the_largest_shape_that_there_is() -> None:

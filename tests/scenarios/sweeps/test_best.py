@@ -63,7 +63,7 @@ def test_a_value_whose_moves_do_not_end_is_not_best_whatever_its_mean() -> None:
 def test_where_no_move_ends_nothing_is_best() -> None:
     result = swept({("1 /s", "dcr"): [0.3]}, open_ended={("1 /s", "dcr"): [0]})
     assert choices(result, KEY, METRIC)[0].best == ()
-    said = f"No value of {KEY} has {METRIC}. Moves did not end with dcr in 1: not best there."
+    said = f"No value of {KEY} is best by {METRIC}. Moves did not end with dcr in 1: not best there."
     assert best_sentence(result, KEY, METRIC) == said
 
 

@@ -41,6 +41,14 @@ BY_FILE = {"events/move/strategy": "batched", "events/move/file": "moves.txt"}
 EACH = {"kind": "reconfigure", "at": "10 s", "operator": "count", "protocol": "cpal"}
 
 
+@pytest.mark.parametrize(("groups", "hint"), [(6, 8), (127, 128), (2**20 - 1, 2**20), (2**20 + 1, 2**20)])
+def test_a_number_of_bins_that_an_operator_may_have_is_proposed(groups: int, hint: int) -> None:
+    with pytest.raises(InputError) as caught:
+        scenario_from(changed(RAW, {"operators/count/key_groups": groups}))
+    (found,) = [one for one in caught.value.faults if one.path == "events.move.operator"]
+    assert found.hint == f"operators.count.key_groups = {hint}"
+
+
 def test_the_scenario_without_a_change_can_run() -> None:
     scenario = scenario_from(RAW)
     assert faults(scenario) == []

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+import numpy as np
 import pytest
 
 from models.errors import InputError
 from models.scenario.reading import scenario_from, scenario_with
+from models.scenario.rules import warnings
 from scenarios.files.scenario import read_scenario, resolve
 
 UNIFORM = {"distribution": "uniform", "count": 5}
@@ -107,3 +110,47 @@ def test_an_id_of_nexmark_in_ten_has_to_fit() -> None:
     with pytest.raises(InputError, match="the resolution greater"):
         scenario_with(base, changes)
     assert scenario_with(base, {**changes, "resolution": 10}).resolution == 10
+
+
+def test_a_resolution_that_leaves_hardly_a_record_is_warned_of() -> None:
+    """2,000 records come at 200 /s in 10 s: with 20 in place of one just 100 are left, with 25 there are 80."""
+    scenario = read_scenario("examples/two-hosts.toml").scenario
+    said = {}
+    for w in (1, 20, 25, 10**9):
+        coarse = scenario_with(scenario, {"duration": "10 s", "events": {}, "resolution": w})
+        said[w] = [one.text for one in warnings(coarse) if one.path == "resolution"]
+    assert said[1] == said[20] == []
+    assert said[25] == ["leaves 80 simulated records of orders in the run, too few to tell much"]
+    assert said[10**9] == ["leaves fewer than 1 simulated records of orders in the run, too few to tell much"]
+
+
+KEYS = {
+    "uniform": {"distribution": "uniform", "count": 1000},
+    "zipf": {"distribution": "zipf", "count": 1000, "exponent": 0.8},
+    "few": {"distribution": "uniform", "count": 20},
+}
+
+
+@pytest.mark.parametrize(("keys", "method"), [("uniform", "none"), ("zipf", "none"), ("zipf", "checkpoint")])
+def test_a_state_per_key_that_comes_more_slowly_is_warned_of(keys: str, method: str) -> None:
+    """Oracle: how many different keys are among drawn ones, 50 times over; between checkpoints those of 2 s count."""
+    scenario = read_scenario("examples/two-hosts.toml").scenario
+    changes = {"duration": "10 s", "events": {}, "workload.orders.keys": KEYS[keys], "resolution": 10}
+    changes |= {"operators.count.state": {"model": "per-key", "bytes": "10 B"}}
+    changes |= {"fault_tolerance": {"method": method, "interval": "2 s"}}
+
+    def said(**others: object) -> list[str]:
+        found = warnings(scenario_with(scenario, {**changes, **others}))
+        return [one.text for one in found if one.path == "operators.count.state"]
+
+    weights = np.arange(1, 1001) ** -(0.8 if keys == "zipf" else 0.0)
+    records = 200 * (2 if method == "checkpoint" else 10)
+    drawn = np.random.default_rng(5).choice(1000, (50, records), p=weights / weights.sum())
+    different = [sum(np.unique(row[:n]).size for row in drawn) for n in (records // 10, records)]
+    (text,) = said()
+    when, share = re.fullmatch(r"in (.*) simulated records have about (.*) % of the keys of those .*", text).groups()  # type: ignore[union-attr]
+    assert when == ("the 2 s between two checkpoints" if method == "checkpoint" else "the run")
+    assert float(share) / 100 == pytest.approx(different[0] / different[1], rel=0.05)
+    assert not said(resolution=1)
+    assert not said(**{"workload.orders.keys": KEYS["few"], "fault_tolerance.interval": "10 s"})
+    assert not said(**{"operators.count.state": {"model": "fixed", "bytes": "10 B"}})
