@@ -36,7 +36,6 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.serialize import NumbaPickler
 
 from sim.kernel.tools import native
-from sim.kernel.tools.cache import Kernel
 from sim.kernel.tools.directory import directory
 from sim.kernel.tools.intrinsics import STATES, StateType
 from sim.kernel.tools.linking import Linked
@@ -50,7 +49,10 @@ _WITHOUT_SIGN = ("tuple_id",)
 
 _OF_TYPES = {types.int64: int, types.uint64: np.uint64, types.float64: float, types.boolean: bool}  # kinds in Python
 
-_Part = tuple[Kernel, tuple[Any, ...]]
+_Kernel = Any
+"""A `cache.Kernel`, which this module does not import: it comes to this one when there is something to compile."""
+
+_Part = tuple[_Kernel, tuple[Any, ...]]
 _States = dict[str, StateType]
 """The types of the states of a run: that of the event loop is `loop`, that of the scan `scan`."""
 
@@ -282,13 +284,13 @@ def _compile_roots(states: _States, goes_on: Callable[[], bool]) -> None:
                 kernel.dispatcher.compile(given)
 
 
-def _roots() -> Iterator[Kernel]:
+def _roots() -> Iterator[_Kernel]:
     """Yield the functions whose names stand in Python code beside them."""
-    found: dict[Kernel, None] = {}
+    found: dict[_Kernel, None] = {}
     for name in [one for one in sys.modules if one.startswith("sim.kernel.")]:
         known = vars(sys.modules[name])
         for node in _source(name):
-            if not isinstance(known.get(getattr(node, "name", "")), Kernel):
+            if not _is_kernel(known.get(getattr(node, "name", ""))):
                 found |= dict.fromkeys(_in(node, known, {}))
     yield from found
 
@@ -324,9 +326,9 @@ def _called_by(function: Callable[..., Any], states: _States) -> list[_Part]:
     Those whose types do not follow from annotations are left out.
     """
     constants = {name: value for one in states.values() for name, value in one.constants.items()}
-    heights: dict[Kernel, int] = {}
+    heights: dict[_Kernel, int] = {}
 
-    def height(kernel: Kernel) -> int:
+    def height(kernel: _Kernel) -> int:
         if kernel not in heights:
             heights[kernel] = 1 + max(map(height, _names_in(kernel.py_func, constants)), default=0)
         return heights[kernel]
@@ -355,15 +357,15 @@ def _types(function: Callable[..., Any], states: _States) -> tuple[Any, ...] | N
     return None if None in found else tuple(found)
 
 
-def _names_in(function: Callable[..., Any], constants: dict[str, bool]) -> list[Kernel]:
+def _names_in(function: Callable[..., Any], constants: dict[str, bool]) -> list[_Kernel]:
     """Return the functions whose names stand in one, but for those that a constant of the state rules out."""
     tree = _functions(function.__module__).get(function.__qualname__)
     return _in(tree, function.__globals__, constants) if tree is not None else []
 
 
-def _in(tree: ast.AST, known: dict[str, Any], constants: dict[str, bool]) -> list[Kernel]:
+def _in(tree: ast.AST, known: dict[str, Any], constants: dict[str, bool]) -> list[_Kernel]:
     """Return the same of a piece of source, with what its names stand for."""
-    found: dict[Kernel, None] = {}
+    found: dict[_Kernel, None] = {}
     left = [tree]
     while left:
         node, one = left.pop(), None
@@ -378,9 +380,14 @@ def _in(tree: ast.AST, known: dict[str, Any], constants: dict[str, bool]) -> lis
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             module = known.get(node.value.id)
             one = getattr(module, node.attr, None) if inspect.ismodule(module) else None
-        if isinstance(one, Kernel):
+        if _is_kernel(one):
             found[one] = None
     return list(found)
+
+
+def _is_kernel(one: object) -> bool:
+    """Return whether it has a dispatcher of its own, without making that."""
+    return hasattr(type(one), "dispatcher")
 
 
 def _is_never(test: ast.AST, constants: dict[str, bool]) -> bool:

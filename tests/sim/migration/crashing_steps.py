@@ -14,7 +14,7 @@ def job(seed: int, crashes: int = 1) -> dict[str, Any]:
     """A random job whose operator `op` is reconfigured once or more, with hosts that die, most of them in a step."""
     draw = Random(f"crashes in steps {seed}")
     tasks = draw.choice([2, 3, 4])
-    groups = tasks * draw.choice([1, 2, 4])
+    groups = (4 if tasks > 2 else 2) * draw.choice([1, 2, 4])  # a power of two, as bins are
     hosts = draw.choice([2, 3, 4])
     latency = draw.choice(["0 s", "1 ms", "5 ms"])
     raw: dict[str, Any] = {
