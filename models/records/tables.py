@@ -275,7 +275,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         _time("installed_ns", "the last state was at its new task, -1 if it never was"),
         Column("groups", "int64", "", "key groups that change their task in the step"),
         Column("bytes", "int64", "B", "of their states, as they left; with stop-and-restart of all states"),
-        _time("cancelled_ns", "the reconfiguration was cancelled, after a crash; -1 if it was not"),
+        _time("cancelled_ns", "the reconfiguration was cancelled, after a crash, -1 if it was not"),
     ),
     "replicas": (
         _OPERATOR,

@@ -175,6 +175,14 @@ class Scheduler(Clock):
         """Begin a control process in this instant."""
         self._begin.append(process)
 
+    def after(self, delay_ns: int, call: Callable[[], None]) -> None:
+        """Call from a process that begins in this instant and sleeps: as there, at a step of its own."""
+        self.process(self._calls(self._now + delay_ns, call))
+
+    def _calls(self, at_ns: int, call: Callable[[], None]) -> Process:
+        yield self.sleep(at_ns)
+        call()
+
     def sleep(self, until_ns: int) -> Any:
         """Return what a control process yields: it goes on at a step of its own, or at once if the time has come."""
         return NOW if until_ns <= self._now else None
