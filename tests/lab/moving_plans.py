@@ -6,8 +6,7 @@ control tells those who send comes in time, as in `reconfiguring`.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from random import Random
@@ -16,13 +15,12 @@ from typing import Any
 from lab.barriers import AFTER, JOBS, Barriers, _acts, job_of
 from lab.frontiers import Punctual
 from lab.job import Job
-from lab.reconfiguring import FROM_CONTROL, Keys, drawn_plan
+from lab.reconfiguring import Keys, drawn_plan
 from lab.recovering import Case, drawn_case, drawn_crashes
 from lab.scheduler import Chooser
 from lab.shapes import CHAIN, KEYED
 from models.records.tables import NEVER
 from models.scenario.events import Reconfigure
-from sim.clock import Process
 from sim.migration.protocol import Message
 
 PLAN = "plan"
@@ -85,33 +83,18 @@ class MovingPlans(Barriers):
     def begin(self) -> None:
         self.reconfigurations: Any = self.lab.reconfigurations
         self._asked = 0
-        runtime, clock, plane = self.lab.coordinator.runtime, self.lab.clock, self.lab.plane
-        self.punctual.now_ns = clock.now_ns
-        # What takes the latency alone comes in the order in which it was sent, whoever sent it.
-        runtime._later = lambda call: clock.add(("told", 0, 0), lambda _: call())  # type: ignore[method-assign]
-        deliver, send = runtime.deliver, runtime.send
-
-        def asks(operator: int, time_ns: int, told: Callable[[], None]) -> Process:
-            yield clock.reach(time_ns)
-            token = self.lab.state.new_token()
-            runtime._frontiers[token] = told
-            plane.passed(operator, time_ns, token)
-
-        def sends(message: Message, turn: bool, channels: int = 0) -> None:
-            if message.kind == "configure":
-                assert isinstance(message.note, int)
-                place = ("channel", message.to, FROM_CONTROL)
-                self.punctual.due.setdefault(place, deque()).append(message.note)
-            send(message, turn, channels)
+        runtime, plane = self.lab.coordinator.runtime, self.lab.plane
+        self.punctual.follow(self.lab)
+        deliver = runtime.deliver
 
         def delivers(message: Message) -> None:
             if message.kind == "configure":
-                if clock.now_ns() >= self.punctual.due["channel", message.to, FROM_CONTROL].popleft():
-                    self.faults["control tells too late"] += 1  # of this laboratory, not of a protocol
+                if self.punctual.is_late(message):
+                    self.faults["control tells too late"] += 1
                 self.note("configured")
             deliver(message)
 
-        runtime._asks, runtime.send, runtime.deliver = asks, sends, delivers  # type: ignore[method-assign]
+        runtime.deliver = delivers  # type: ignore[method-assign]
         self.before(plane, "take", "given")
         self.before(plane, "put", "put")
         super().begin()

@@ -28,7 +28,6 @@ from lab.scheduler import Chooser, Listed, Place, Seeded, Step
 from lab.shapes import CHAIN, KEYED
 from models.planning.reconfiguration import moves_of
 from models.scenario.events import Reconfigure
-from sim.clock import Process
 from sim.migration.protocol import Message
 from sim.plain.audit import ledger
 from sim.plain.partition import Message as Letter
@@ -43,7 +42,6 @@ STRATEGIES: tuple[dict[str, Any], ...] = (
     {"strategy": "batched", "size": 2},
     {"strategy": "optimised"},
 )
-FROM_CONTROL = (1 << 24) - 1  # as a sender
 Keys = tuple[tuple[str, Any], ...]
 
 
@@ -135,7 +133,6 @@ class Reconfiguring:
         self.punctual = Punctual(chooser)
         self.lab = Laboratory(job, self.punctual, stepped_links, fair_links=fair_links)
         self.job, self.plane, self.cluster = job, self.lab.plane, self.lab.cluster
-        self.punctual.now_ns = self.lab.clock.now_ns
         self.seen = Seen(self.lab, crashes=0)
         self.faults, self.met = Counter[str](), Counter[str]()
         self.reconfigurations: Any = self.lab.reconfigurations
@@ -189,31 +186,17 @@ class Reconfiguring:
     def _watch(self) -> None:
         plane, runtime, clock = self.plane, self.lab.coordinator.runtime, self.lab.clock
         runtime.awaits = self._awaits  # type: ignore[attr-defined]
-        # What takes the latency alone comes in the order in which it was sent, whoever sent it.
-        runtime._later = lambda call: clock.add(("told", 0, 0), lambda _: call())  # type: ignore[method-assign]
+        self.punctual.follow(self.lab)
         # Tasks hear one after the other, so that others act in between.
         runtime.tell_each = lambda messages: [*map(runtime.tell, messages)]  # type: ignore[assignment]
         # No instant tells whether a message has waited: the laboratory has seen that.
         plane.has_waited = lambda message: message in self._waited  # type: ignore[method-assign]
-        deliver, send, take, put, ships = runtime.deliver, runtime.send, plane.take, plane.put, plane.send_tuple
-
-        def asks(operator: int, time_ns: int, told: Callable[[], None]) -> Process:
-            yield clock.reach(time_ns)
-            token = self.lab.state.new_token()
-            runtime._frontiers[token] = told
-            plane.passed(operator, time_ns, token)
-
-        def sends(message: Message, turn: bool, channels: int = 0) -> None:
-            if message.kind == "configure":
-                assert isinstance(message.note, int)
-                place = ("channel", message.to, FROM_CONTROL)
-                self.punctual.due.setdefault(place, deque()).append(message.note)
-            send(message, turn, channels)
+        deliver, take, put, ships = runtime.deliver, plane.take, plane.put, plane.send_tuple
 
         def delivers(message: Message) -> None:
             self.met[message.kind] += 1
-            if message.kind == "configure":
-                self._is_told(message)
+            if message.kind == "configure" and self.punctual.is_late(message):
+                self.faults["control tells too late"] += 1
             deliver(message)
             self._has_heard(message)
 
@@ -236,8 +219,7 @@ class Reconfiguring:
                 self.faults["a post-dated output leaves a task that waits for a step"] += 1
             ships(sender, receiver, row)
 
-        runtime._asks = asks  # type: ignore[method-assign]
-        runtime.send, runtime.deliver = sends, delivers  # type: ignore[method-assign]
+        runtime.deliver = delivers  # type: ignore[method-assign]
         plane.take, plane.put, plane.send_tuple = takes, puts, sends_tuple  # type: ignore[method-assign]
         for task in plane.tasks:
             self._watch_task(task)
@@ -277,11 +259,6 @@ class Reconfiguring:
                     if 0 <= times.from_ns <= time_ns:
                         at = target
         return at
-
-    def _is_told(self, message: Message) -> None:
-        due = self.punctual.due["channel", message.to, FROM_CONTROL]
-        if self.lab.clock.now_ns() >= due.popleft():
-            self.faults["control tells too late"] += 1  # of this laboratory, not of a protocol
 
     def _run(self, message: Message) -> Any:
         run = self.lab.coordinator.runtime.runs[message.run]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sim.clock import SERVICE
-from sim.kernel.event_loop.buffers import NODES
+from sim.kernel.event_loop.buffers import next_node
 from sim.kernel.event_loop.codes import NEVER, NONE
 from sim.kernel.event_loop.events import EVENT, RING
 from sim.kernel.scan.entities import CHUNK, QUEUED
@@ -86,21 +86,21 @@ def nodes_of(loop: State, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the live nodes of pairs, pair by pair in order, and the place of the pair of each."""
     counts = pairs["end_seq"] - pairs["live_seq"]
     found = np.empty(int(counts.sum()), np.int64)
-    _follow_nodes(np.ascontiguousarray(loop.nodes["next"]), pairs["live"].astype(np.int64), counts, found)
+    _follow_nodes(loop, pairs["live"].astype(np.int64), counts, found)
     return found, np.repeat(np.arange(pairs.size), counts)
 
 
 @kernel
-def _follow_nodes(following: np.ndarray, firsts: np.ndarray, counts: np.ndarray, found: np.ndarray) -> None:
-    """Write so many nodes of each list one behind the other: the last place of a piece says where the next one is."""
+def _follow_nodes(loop: State, firsts: np.ndarray, counts: np.ndarray, found: np.ndarray) -> None:
+    """Write so many nodes of each list one behind the other."""
     n = 0
     for k in range(firsts.shape[0]):
         one = firsts[k]
         for left in range(counts[k], 0, -1):
             found[n] = one
             n += 1
-            if left > 1:
-                one = one + 1 if one % NODES != NODES - 1 else np.int64(following[one])
+            if left > 1:  # the last one may have no next
+                one = np.int64(next_node(loop, one))
 
 
 def order_by(first: np.ndarray, second: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What compiled code is put together from: functions that callers take in, and whole ones that Python calls.
+"""Put compiled code together: functions that callers take in, and whole ones that Python calls.
 
 Numba links into each function all that it calls, and into its caller all of that again. Here a function that only
 compiled code calls holds its own code, and knows which others it calls. What Python calls takes each of them in once.

@@ -40,7 +40,7 @@ RAW: dict[str, Any] = {
 
 
 def made(changes: dict[str, Any], resolution: int = W) -> Scenario:
-    """What is simulated of the job with other values at paths with dots."""
+    """Return what is simulated of the job with other values at paths with dots."""
     raw = {**RAW, "resolution": resolution}
     for path, value in changes.items():
         here: dict[str, Any] = raw
@@ -192,7 +192,7 @@ def test_a_gap_between_batches_stays_as_they_are_as_many(batch: Any) -> None:
 
 
 def test_batches_come_when_they_do_with_each_record() -> None:
-    """Of 30 records at 100 /s, with one record in place of ten: the same instants, and a tenth of the records."""
+    # 30 records at a time: with one in place of ten the same instants, and a tenth of the records.
     raw = {**RAW, "workload": {"in": {**RAW["workload"]["in"], "batch": 30}}}
     whole, coarse = (simulated(scenario_from({**raw, "resolution": w}), RunInputs())[0] for w in (1, W))
     (times, _), (fewer, _) = (draw_arrivals(one, "in", 0, 0, None) for one in (whole, coarse))

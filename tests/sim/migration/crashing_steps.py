@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from test_megaphone import STRATEGIES, options
+from test_megaphone import STRATEGIES, options, vary
 
 NOTICED = {"heartbeat": "40 ms", "timeout": "120 ms", "failed_calls": 2, "connection": "10 ms"}
 
@@ -59,18 +59,7 @@ def job(seed: int, crashes: int = 1) -> dict[str, Any]:
         },
         "events": {},
     }
-    if draw.random() < 0.4:
-        slow = {"distribution": "exponential", "mean": draw.choice(["2 ms", "4 ms"])}
-        raw["operators"]["map"] = {"kind": "map", "inputs": {"src": "shuffle"}, "parallelism": 2, "service": slow}
-        raw["operators"]["op"]["inputs"] = {"map": "key"}
-    if draw.random() < 0.7:
-        raw["hosts"]["h"]["network"] = draw.choice(["1 MB/s", "10 MB/s"])
-        if draw.random() < 0.3:
-            raw["network"]["sharing"] = "fair"
-    if draw.random() < 0.4:
-        raw["hosts"]["h"] |= {"cores": 2, "cpu": draw.choice(["shared", "processor-sharing"])}
-    if draw.random() < 0.7:
-        raw["operators"]["op"] |= {"serialise": "2 MB/s", "deserialise": "4 MB/s"}
+    vary(draw, raw, behind_map=0.4)
     if draw.random() < 0.3:
         raw["recovery"] = {"restart": {"distribution": "deterministic", "value": "40 ms"}}
     begin = draw.choice([500, 600, 601])

@@ -45,6 +45,22 @@ def options(draw: Random) -> dict[str, Any]:
     return of_steps | {"overlap": draw.choice(["none", "pipelined"])}
 
 
+def vary(draw: Random, raw: dict[str, Any], behind_map: float) -> None:
+    """Put a map in front of the operator, with this probability, and links, cores and the work of a move."""
+    if draw.random() < behind_map:  # what is older may be on its way when who sends to the operator hears
+        slow = {"distribution": "exponential", "mean": draw.choice(["2 ms", "4 ms"])}
+        raw["operators"]["map"] = {"kind": "map", "inputs": {"src": "shuffle"}, "parallelism": 2, "service": slow}
+        raw["operators"]["op"]["inputs"] = {"map": "key"}
+    if draw.random() < 0.7:
+        raw["hosts"]["h"]["network"] = draw.choice(["1 MB/s", "10 MB/s"])
+        if draw.random() < 0.3:
+            raw["network"]["sharing"] = "fair"
+    if draw.random() < 0.4:
+        raw["hosts"]["h"] |= {"cores": 2, "cpu": draw.choice(["shared", "processor-sharing"])}
+    if draw.random() < 0.7:
+        raw["operators"]["op"] |= {"serialise": "2 MB/s", "deserialise": "4 MB/s"}
+
+
 def job(seed: int) -> dict[str, Any]:
     """A random job with an operator that is reconfigured once or more, a map before it or not."""
     draw = Random(f"megaphone {seed}")
@@ -80,18 +96,7 @@ def job(seed: int) -> dict[str, Any]:
         "fault_tolerance": {"method": "none"},
         "events": {},
     }
-    if draw.random() < 0.5:  # what is older may be on its way when who sends to the operator hears
-        slow = {"distribution": "exponential", "mean": draw.choice(["2 ms", "4 ms"])}
-        raw["operators"]["map"] = {"kind": "map", "inputs": {"src": "shuffle"}, "parallelism": 2, "service": slow}
-        raw["operators"]["op"]["inputs"] = {"map": "key"}
-    if draw.random() < 0.7:
-        raw["hosts"]["h"]["network"] = draw.choice(["1 MB/s", "10 MB/s"])
-        if draw.random() < 0.3:
-            raw["network"]["sharing"] = "fair"
-    if draw.random() < 0.4:
-        raw["hosts"]["h"] |= {"cores": 2, "cpu": draw.choice(["shared", "processor-sharing"])}
-    if draw.random() < 0.7:
-        raw["operators"]["op"] |= {"serialise": "2 MB/s", "deserialise": "4 MB/s"}
+    vary(draw, raw, behind_map=0.5)
     for k in range(draw.choice([1, 1, 2])):
         event = {"kind": "reconfigure", "at": f"{draw.choice([100, 200, 201])} ms", "operator": "op"}
         event |= draw.choice(STRATEGIES) | {"scope": draw.choice(["operator", "bin"])}

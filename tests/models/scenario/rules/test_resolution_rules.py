@@ -1,4 +1,4 @@
-"""What `resolution` cannot divide, and what it cannot go together with, is refused with path, value, rule and hint."""
+"""Refuse what `resolution` cannot divide, and what it cannot go together with, by path, value, rule and hint."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ def extended() -> Any:
 
 
 def listed(state: Any) -> dict[str, tuple[Any, ...]]:
-    """What the event loop calls, with types, in order."""
+    """Return what the event loop calls, with types, in order."""
     found = parts._called_by(loop.advance.py_func, {"loop": state})  # type: ignore[attr-defined]
     return {f"{kernel.__module__.split('.')[-1]}.{kernel.__name__}": given for kernel, given in found}
 
