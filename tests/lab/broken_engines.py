@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from lab.broken_recoveries import HARMLESS, MUTANTS, Patch, broken
+from lab.broken_batches import HARMLESS, MUTANTS, Patch, broken
 from sim.control.barriers import BarrierCheckpoints, JobCheckpoint
 from sim.control.cluster import ClusterView
 from sim.control.crash import CrashCoordinator
