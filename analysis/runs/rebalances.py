@@ -40,7 +40,7 @@ from analysis.runs.timelines import fitting_interval
 from analysis.statistics import NS_PER_S, seconds
 from models.records.histogram import Ints
 from models.records.tables import NEVER, RunRecords, bucket_ns
-from models.scenario.fault_tolerance import Acker
+from models.scenario.recovery_methods import Acker
 from models.scenario.scenario import Scenario
 from models.steady_state.flow import flows
 from models.units import to_ns

@@ -14,7 +14,7 @@ from analysis.statistics import ratio_mean, seconds
 from models import display
 from models.records.decisions import Action, Verdict, decisions
 from models.records.tables import NEVER, THE_JOB, RunRecords
-from models.scenario.fault_tolerance import Acker
+from models.scenario.recovery_methods import Acker
 from models.scenario.scenario import Scenario
 
 _Table = Mapping[str, np.ndarray]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models.scenario.fault_tolerance import Acker
+from models.scenario.recovery_methods import Acker
 from sim.clock import Process
 from sim.control.run_state import StateOn
 from sim.data_plane import AckerPlane

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import networkx as nx
 
 from models.scenario.cluster import HostGroup
-from models.scenario.fault_tolerance import Acker, History, Trimming
 from models.scenario.inputs import RunInputs
+from models.scenario.recovery_methods import Acker, History, Trimming
 from models.scenario.resolution import simulated
 from models.scenario.scenario import Scenario
 from models.steady_state.checkpoint_traffic import link_sharing

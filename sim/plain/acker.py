@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import takewhile
 
-from models.scenario.fault_tolerance import Acker as Description
+from models.scenario.recovery_methods import Acker as Description
 from sim.clock import MESSAGE, channel
 from sim.plain.channels import Channels
 from sim.plain.partition import Partition, TaskView, Tree

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-from models.scenario.fault_tolerance import History
-from models.scenario.fault_tolerance import Trimming as Description
+from models.scenario.recovery_methods import History
+from models.scenario.recovery_methods import Trimming as Description
 from models.units import to_ns
 from sim.clock import MESSAGE, Process, channel
 from sim.plain.channels import Channels

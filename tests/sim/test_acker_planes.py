@@ -17,7 +17,7 @@ from scripts import ACKS, DATAFLOWS, MOVES, VERBS, run_script, unchecked
 from small_jobs import random_job, random_joins, random_windows, storm, with_fair_links, with_timers
 from test_planes import differences
 
-from models.scenario.fault_tolerance import Acker as Description
+from models.scenario.recovery_methods import Acker as Description
 from sim.clock import MESSAGE, channel
 from sim.draws import mix
 from sim.engine import simulate

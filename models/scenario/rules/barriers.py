@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from models import units
 from models.errors import NO_VALUE, InputFault
 from models.scenario.events import HostFailure, Reconfigure, Rescale
-from models.scenario.fault_tolerance import Barriers
+from models.scenario.recovery_methods import Barriers
 from models.scenario.rules.dataflow import a_kind
 from models.scenario.scenario import Scenario
 from models.validation_messages import path_text

@@ -12,7 +12,8 @@ import networkx as nx
 from models import display, units
 from models.errors import NO_VALUE, InputFault
 from models.scenario.events import DriverFailure, Rebalance, WorkerFailure
-from models.scenario.fault_tolerance import FaultTolerance, History, Trimming
+from models.scenario.fault_tolerance import FaultTolerance
+from models.scenario.recovery_methods import History, Trimming
 from models.scenario.rules import barriers, cluster, replicas
 from models.scenario.rules.dataflow import whole
 from models.scenario.scenario import Scenario

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
-from models.scenario.fault_tolerance import Trimming
+from models.scenario.recovery_methods import Trimming
 from models.units import to_ns
 from sim.arrival_stream import ArrivalStream
 from sim.clock import Clock

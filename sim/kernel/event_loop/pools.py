@@ -24,7 +24,7 @@ from sim.kernel.event_loop.unfinished import UNFINISHED
 from sim.kernel.tools.pointer import State, extended, records
 
 if TYPE_CHECKING:
-    from models.scenario.fault_tolerance import Trimming
+    from models.scenario.recovery_methods import Trimming
     from sim.arrival_stream import ArrivalStream
 
 _START = 256

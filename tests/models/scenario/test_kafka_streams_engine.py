@@ -10,7 +10,6 @@ from engine_jobs import APPLICATION, JOB, refused
 from models.engines import kafka_streams
 from models.engines.behaviours import Status
 from models.errors import InputError
-from models.scenario.fault_tolerance import Changelog
 from models.scenario.file_keys import fields_of, models_in
 from models.scenario.reading import (
     engine_values,
@@ -18,6 +17,7 @@ from models.scenario.reading import (
     scenario_from,
     scenario_with,
 )
+from models.scenario.recovery_methods import Changelog
 from models.scenario.rules import not_simulated
 from models.scenario.scenario import Scenario
 

@@ -11,12 +11,12 @@ from models.distributions import Deterministic, Exponential
 from models.engines import spark
 from models.engines.behaviours import Status
 from models.errors import InputError
-from models.scenario.fault_tolerance import MicroBatches
 from models.scenario.file_keys import fields_of, models_in
 from models.scenario.reading import (
     raw_of,
     scenario_from,
 )
+from models.scenario.recovery_methods import MicroBatches
 from models.scenario.rules import not_simulated
 from models.scenario.scenario import Scenario
 

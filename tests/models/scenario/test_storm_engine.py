@@ -10,13 +10,13 @@ from engine_jobs import APPLICATION, JOB, QUERY
 from models.engines import storm
 from models.engines.behaviours import Status
 from models.errors import InputError
-from models.scenario.fault_tolerance import Acker
 from models.scenario.file_keys import fields_of, models_in
 from models.scenario.reading import (
     engine_values,
     raw_of,
     scenario_from,
 )
+from models.scenario.recovery_methods import Acker
 from models.scenario.rules import not_simulated, warnings
 from models.scenario.runtime import Workers
 from models.scenario.scenario import Scenario

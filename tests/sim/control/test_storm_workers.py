@@ -19,9 +19,9 @@ from test_planes import differences
 
 from analysis.runs.recoveries import recoveries
 from models.records.tables import RunRecords
-from models.scenario.fault_tolerance import Acker
 from models.scenario.key_groups import group_shares
 from models.scenario.reading import scenario_from
+from models.scenario.recovery_methods import Acker
 from models.scenario.workload import UniformKeys
 from sim.control.crash import CrashCoordinator
 from sim.control.restart_attempts import RestartAttempts
