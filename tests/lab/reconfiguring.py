@@ -341,6 +341,9 @@ class Reconfiguring:
                 self.faults[f"{partition.name} has applied something twice"] += 1
             if partition.post_dated or partition.overdue:
                 self.faults[f"{partition.name} keeps outputs for ever"] += 1
+            if partition.open_keys.keys or (partition.operator.closes_keys and partition.state_bytes()):
+                self.faults[f"{partition.name} keeps tuples of closed keys"] += 1
+            self.met["closed keys"] += len(partition.open_keys.closed)
             if not partition.live:
                 self.faults[f"{partition.name} is live nowhere"] += 1
         if any(lost or twice for _, _, lost, twice in ledger(self.plane)):

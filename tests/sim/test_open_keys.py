@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from lab.broken_reconfigurations import MUTANTS
 from scripts import FRONTIERS, MOVES_ALONE, run_script
 from test_megaphone import faults, rows_of, watched
 from test_planes import differences, noticed
@@ -397,12 +398,14 @@ def by_the_key_of_the_output(patch: Patch) -> None:
     patch.setattr(Channels, "postpone", postpone)
 
 
+CLOSED_LATE = "a key that closes on its way keeps its tuples"
 BROKEN: dict[str, Callable[[Patch], None]] = {
     "never freed": never_freed,
     "freed with the first of several outputs": freed_with_the_first_output,
     "freed twice": freed_twice,
     "left behind": left_behind,
     "closed on the way": closed_on_the_way,
+    CLOSED_LATE: MUTANTS[CLOSED_LATE],
     "closed keys count": closed_keys_count,
     "early ones do not count": early_ones_do_not_count,
     "not closed by what leaves at once": not_closed_by_what_leaves_at_once,
