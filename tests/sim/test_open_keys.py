@@ -235,6 +235,16 @@ def test_the_table_is_as_large_as_there_are_open_keys() -> None:
     assert int((state.open_table["partition"] >= 0).sum()) == int(state.open_keys["count"]) < 100
 
 
+def test_the_table_grows_with_open_keys() -> None:
+    """2 s have 2,000 auctions, of which few close."""
+    raw = auction_job("10 s") | {"duration": "2 s"}
+    raw["workload"]["auctions"]["rate"], raw["workload"]["bids"]["rate"] = "1000 /s", "15000 /s"
+    raw["workload"]["bids"]["keys"]["in_flight"] = 3000
+    raw["operators"]["close"]["service"]["mean"] = "0.05 ms"
+    made = scenario_from(raw)
+    assert differences(simulate(made, plane=PlainPlane), simulate(made, plane=CompiledPlane)) == []
+
+
 def test_the_table_of_open_keys_is_a_dictionary() -> None:
     """Many keys come and go, and collide: at most 250 of them in 512 places."""
     draw = Random("open keys")
