@@ -81,7 +81,7 @@ def query(stands_for: int, seconds: float) -> Scenario:
         "operators.close.key_groups": 4096,
         "operators.close.postpone": {"distribution": "uniform", "low": "1 ms", "high": "24 h"},
         "operators.close.service": {"distribution": "deterministic", "value": "0.5 us"},
-        "operators.close.state": {"model": "per-tuple", "bytes": "32 B"},
+        "operators.close.state": {"model": "per-tuple", "bytes": "32 B", "until": "output"},
         "operators.close.output.tuple": "136 B",
         "hosts": {"load": {}, "machine": {"count": 4, "network": "1.25 GB/s"}},
         "placement": {

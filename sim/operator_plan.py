@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from models.scenario.job import Operator, PerKeyState, WindowState
+from models.scenario.job import Operator, PerKeyState, PerTupleState, WindowState
 from models.scenario.key_groups import groups_of_keys
 from models.scenario.nexmark import most_ids
 from models.scenario.scenario import Scenario
@@ -107,6 +107,12 @@ class OperatorPlan:
         """Return whether it has a window, a timer, or a state of the last time, or watermarks come to it or from it."""
         windows = self.timed or self.windows is not None or bool(self.timer_ns)
         return windows or isinstance(self.description.state, WindowState)
+
+    @cached_property
+    def closes_keys(self) -> bool:
+        """Return whether the tuples of a key leave its state with the last post-dated output of the key."""
+        state = self.description.state
+        return isinstance(state, PerTupleState) and state.closes
 
     def entry_of(self, key: int, upstream: int) -> int:
         """Return the number of a key's entry in a state per key; `upstream`: index of the operator that it came from.

@@ -70,6 +70,15 @@ class PerTupleState(Description):
     model: Literal["per-tuple"] = "per-tuple"
     entry_bytes: PositiveBytes = Field(alias="bytes")
     """State that one tuple adds."""
+    until: Literal["end", "output"] = "end"
+    """How long that stays: to the end of the run, or until the `output` of its key. In the latter case all tuples of a
+    key go when no post-dated output of the key waits any more (`postpone`), as the bids of an auction do when it
+    closes. Those that come later count only while another output of the key waits."""
+
+    @property
+    def closes(self) -> bool:
+        """Return whether what a key holds goes with its last post-dated output."""
+        return self.until == "output"
 
     @property
     def tuple_bytes(self) -> float:

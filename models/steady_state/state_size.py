@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import inf
 
 from models.scenario import nexmark
 from models.scenario.description import ScenarioDescription
@@ -10,6 +11,7 @@ from models.scenario.inputs import RunInputs
 from models.scenario.job import FixedState, PerKeyState, PerTupleState, WindowState
 from models.scenario.workload import NexmarkKeys, SellerKeys
 from models.steady_state.flow import Flow, copies
+from models.steady_state.open_keys import tuples_of_open_auctions
 from models.topology import layout
 
 
@@ -18,7 +20,8 @@ def bytes_at_the_end(
 ) -> float:
     """Return the state at the end of a run [B].
 
-    Of a state per key an upper bound, but for keys of NEXMark: all keys have been seen, or each tuple had its own.
+    Of a state per key an upper bound, but for keys of NEXMark: all keys have been seen, or each tuple had its own. Of
+    tuples that leave with an output of their key, too: nothing has left, but for bids of NEXMark.
     """
     operator, until = scenario.operators[name], scenario.duration_s
     state, flow = operator.state, rates[name]
@@ -29,7 +32,10 @@ def bytes_at_the_end(
     if isinstance(state, FixedState):
         return later + state.group_bytes * operator.groups
     if isinstance(state, PerTupleState):
-        return later + state.entry_bytes * flow.rate_in.mean_per_s * until
+        tuples = flow.rate_in.mean_per_s * until
+        if state.closes:
+            tuples = min(tuples, _of_open_keys(scenario, name, rates, inputs))
+        return later + state.entry_bytes * tuples
     if isinstance(state, WindowState):
         return later + state.entry_bytes * flow.rate_in.mean_per_s * min(state.length_s, until)
     if isinstance(state, PerKeyState):
@@ -38,6 +44,29 @@ def bytes_at_the_end(
             return later + sum(state.bytes_of(upstream) * count for upstream, count in keys.items())
         return later + state.tuple_bytes * min(layout.keys_seen(scenario, name), sum(keys.values()))
     return later
+
+
+def _of_open_keys(
+    scenario: ScenarioDescription, name: str, rates: Mapping[str, Flow], inputs: RunInputs | None
+) -> float:
+    """Return how many tuples of open keys an operator has at the end, where auctions of NEXMark open them; else inf."""
+    operator = scenario.operators[name]
+    auctions, bids, outputs, in_flight = 0.0, 0.0, 0.0, 1
+    for upstream in operator.inputs:
+        (origin, *others) = dict.fromkeys(_origins(scenario, upstream))
+        keys = scenario.workload[origin].keys if origin in scenario.workload else None
+        made = rates[origin].rate_out.mean_per_s
+        come = rates[upstream].rate_out.mean_per_s * copies(scenario, upstream, name, inputs)
+        field = keys.field if isinstance(keys, NexmarkKeys) and not others else None
+        if field == "auction.id" and not auctions:
+            auctions, outputs = made, operator.selectivity_of(upstream) * (come / made if made else 0.0)
+        elif field == "bid.auction" and not operator.selectivity_of(upstream):
+            assert isinstance(keys, NexmarkKeys)
+            bids, in_flight = bids + come, max(in_flight, keys.in_flight)
+        else:
+            return inf
+    assert operator.postpone is not None
+    return tuples_of_open_auctions(operator.postpone, outputs, auctions, bids, in_flight, scenario.duration_s)
 
 
 def _keys_over(

@@ -10,6 +10,8 @@ modules in this order; none imports one that comes later.
 `link`: links between hosts. How long a message holds the link of its host: first in first out, or shared evenly by the
 channels.
 
+`open_keys`: what an operator holds by key until the last post-dated output of the key leaves.
+
 `partition`: the nouns. A partition is a key group with its state, the outputs that it keeps for replay, and its
 checkpoint. Items travel and wait: tuples (`Visit`), messages, watermarks, work.
 

@@ -346,7 +346,7 @@ class Channels(PlaneState):
         if output.born_ns <= self.clock.now_ns():
             self.emit(partition, output.tuple_id, output.born_ns, output.key)
             return
-        partition.post_dated[output.tuple_id] = output
+        partition.postpone(output)
         self.clock.at(output.born_ns, TIMERS + partition.number, lambda _: self._is_due(partition, output))
 
     def _is_due(self, partition: Partition, output: PostDated) -> None:
@@ -359,7 +359,7 @@ class Channels(PlaneState):
         """Emit what is due, in order of time, if the partition is live and its task does not stop it."""
         while partition.overdue and partition.live and not partition.task.stops(partition):
             output = partition.overdue.pop(0)
-            del partition.post_dated[output.tuple_id]
+            partition.let_go(output)
             self.emit(partition, output.tuple_id, output.born_ns, output.key)
 
     def emit(

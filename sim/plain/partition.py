@@ -20,6 +20,7 @@ from models.scenario.job import FixedState, PerKeyState, PerTupleState, WindowSt
 from models.units import to_ns
 from sim.operator_plan import OperatorPlan
 from sim.plain.link import FairLink, Link
+from sim.plain.open_keys import OpenKeys
 from sim.plane_values import REMOTE
 
 # -- the task, as a partition knows it
@@ -292,11 +293,15 @@ class Output(NamedTuple):
 
 
 class PostDated(NamedTuple):
-    """An output that leaves at the time at which it is born; until then it is in the state of its partition."""
+    """An output that leaves at the time at which it is born; until then it is in the state of its partition.
+
+    It is made of a tuple with the key `made_of`.
+    """
 
     tuple_id: int
     born_ns: int
     key: int
+    made_of: int
 
 
 class Letter(NamedTuple):
@@ -457,6 +462,7 @@ class Partition:
         self.time = EventTime()
         self.post_dated: dict[int, PostDated] = {}  # outputs of a later time, by id
         self.overdue: list[PostDated] = []  # those of them whose time came while the partition could not emit
+        self.open_keys = OpenKeys()
         self.due = 0  # instants of its timer that have come
         self.ticks_let_go = 0  # those of the last checkpoint: they do not come again, even if it is lost
         self.measured_from: int | None = None  # tuples that arrive from then on are timed
@@ -492,6 +498,18 @@ class Partition:
         self.touched.add(entry)
         for one in self.unfinished.values():
             one.touched.add(entry)
+
+    def postpone(self, output: PostDated) -> None:
+        """Put an output of a later time into the state."""
+        self.post_dated[output.tuple_id] = output
+        if self.operator.closes_keys:
+            self.open_keys.begin_to_wait(output.made_of)
+
+    def let_go(self, output: PostDated) -> None:
+        """Take an output whose time has come out of the state."""
+        del self.post_dated[output.tuple_id]
+        if self.operator.closes_keys:
+            self.open_keys.end_to_wait(output.made_of)
 
     def measure(self, visit: Visit, now_ns: int) -> None:
         """Note how long a tuple took from its arrival to its answer; replayed tuples were answered before."""
@@ -548,7 +566,8 @@ class Partition:
     def state_bytes(self) -> int:
         """Return the size of the whole state, with outputs of a later time."""
         later = len(self.post_dated) * self.operator.output_bytes
-        return self._size(self.key_since, len(self.applied), 0) + later
+        tuples = self.open_keys.tuples if self.operator.closes_keys else len(self.applied)
+        return self._size(self.key_since, tuples, 0) + later
 
     def changed_bytes(self) -> int:
         """Return the size of the changes since the last snapshot."""

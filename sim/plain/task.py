@@ -491,12 +491,15 @@ class Task:
         elif self.operator.windows is not None:
             self.plane.watermarks.enter(partition, row)
         elif self.operator.edges:
-            for child, key in self.operator.outputs(row.id, row.key, visit.origin.operator.index):
+            outputs = self.operator.outputs(row.id, row.key, visit.origin.operator.index)
+            for child, key in outputs:
                 if self.operator.postpone_ns is None:
                     self.plane.emit(partition, child, row.created_ns, key, tree=row.tree)
                 else:
                     born_ns = row.created_ns + self.operator.postpone_ns(child)
-                    self.plane.postpone(partition, PostDated(child, born_ns, key))
+                    self.plane.postpone(partition, PostDated(child, born_ns, key, row.key))
+            if self.operator.closes_keys:
+                partition.open_keys.count_in(row.key, made=bool(outputs))
         # The ack comes after the outputs: a tree with nothing left is done.
         if self.plane.acker and row.tree:
             self.plane.acker.processed(row.tree, self)

@@ -6,6 +6,7 @@ from collections import deque
 from typing import Any
 
 from lab.broken_batches import HARMLESS, MUTANTS, Patch, broken
+from lab.broken_reconfigurations import MUTANTS as OF_MOVES
 from sim.control.barriers import BarrierCheckpoints, JobCheckpoint
 from sim.control.cluster import ClusterView
 from sim.control.crash import CrashCoordinator
@@ -468,6 +469,11 @@ def empty_tasks_start_last(patch: Patch) -> None:
 
     patch.setattr(RegionRestart, "start_others", lambda *_: None)
     patch.setattr(RegionRestart, "started", ends)
+
+
+@broken("moving", "the first queue that is empty lets the next step begin")
+def one_queue_is_enough(patch: Patch) -> None:
+    OF_MOVES["the first queue that is empty lets the next step begin"](patch)
 
 
 @broken("moving", "what has left the dead is lost with them")

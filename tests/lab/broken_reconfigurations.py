@@ -16,6 +16,7 @@ from sim.migration.protocols.pause_and_resume import PauseAndResume
 from sim.migration.protocols.stop_and_restart import StopAndRestart
 from sim.migration.reconfiguration import Reconfiguration, ReconfigurationContext
 from sim.plain.channels import Channels
+from sim.plain.open_keys import OpenKey
 from sim.plain.parcels import Parcels
 from sim.plain.partition import Contents, Partition
 from sim.plain.plane import PlainPlane
@@ -298,6 +299,22 @@ def post_dated_leave_at_once(patch: Patch) -> None:
         self.emit(partition, output.tuple_id, output.born_ns, output.key)
 
     patch.setattr(Channels, "postpone", postpone)
+
+
+@broken("a key that closes on its way keeps its tuples")
+def keys_close_where_they_are(patch: Patch) -> None:
+    right = PlainPlane.put
+
+    def put(self: PlainPlane, parcel: int, task: int) -> None:
+        taken = self.parcels[parcel].taken
+        due = {one: [output.made_of for output in one.overdue] for one in taken}
+        right(self, parcel, task)
+        for one, keys in due.items():
+            if one.operator.closes_keys:
+                for key in keys:
+                    one.open_keys.keys.setdefault(key, OpenKey()).tuples += 1
+
+    patch.setattr(PlainPlane, "put", put)
 
 
 @broken("a task that holds all sends what is due")

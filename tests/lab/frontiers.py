@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +11,7 @@ from sim.clock import Process
 from sim.migration.protocol import Message
 from sim.migration.protocols.megaphone import Megaphone
 from sim.migration.reconfiguration import ReconfigurationContext
+from sim.plain.partition import Message as Letter
 
 FROM_CONTROL = (1 << 24) - 1  # as a sender
 
@@ -54,6 +55,53 @@ class Punctual(Chooser):
             if self.now_ns() + sum(len(lanes[one]) for _, one in waiting) + 1 >= at_ns:
                 return place
         return self._chooser.choose(lanes)
+
+
+class Queues:
+    """The queues that have to be empty between two steps: no instant tells, so the laboratory looks."""
+
+    def __init__(self, lab: Any, faults: Counter[str]) -> None:
+        self._lab, self._faults = lab, faults
+        self._waited = set[Letter]()  # messages that have lined up behind something
+        self._drained: dict[int, set[int]] = {}  # run -> members that have been empty since its last step was over
+        plane = lab.plane
+        lab.coordinator.runtime.awaits = self._awaits
+        plane.has_waited = lambda message: message in self._waited
+        add_task = plane.add_task
+
+        def adds(task: int) -> None:
+            add_task(task)
+            self._watch(plane.tasks[-1])
+
+        plane.add_task = adds
+        for task in plane.tasks:
+            self._watch(task)
+
+    def _watch(self, task: Any) -> None:
+        arrive = task.arrive
+
+        def arrives(*items: Any) -> None:
+            lined_up = (item for item in items if isinstance(item, Letter) and item.lined_up)
+            self._waited.update(item for item in lined_up if not task.empty)
+            arrive(*items)
+
+        task.arrive = arrives
+
+    def over(self, run: int) -> None:
+        """Note that a step of a run is over."""
+        self._drained[run] = set()
+
+    def look(self) -> None:
+        """See which queues are empty after a step of the laboratory."""
+        for run in self._lab.reconfigurations.runs:
+            if run.plan.drain and run.number in self._drained:
+                empty = (task for task in run.plan.members if self._lab.plane.tasks[task].empty)
+                self._drained[run.number].update(empty)
+
+    def _awaits(self, run: Any, step: int) -> None:
+        """The coordinator goes on with a step: the queues have been empty since the one before, where they have to."""
+        if run.plan.drain and step and self._drained.get(run.number, set()) < set(run.plan.members):
+            self._faults["a step is awaited before all queues have been empty"] += 1
 
 
 class SteppedContext(ReconfigurationContext):

@@ -219,6 +219,8 @@ def _operator(job: Job, name: str, node: Node) -> dict[str, Any]:
         # The event time of the first tuple of a source is 1 ns, of the next one 2 ns.
         return common | {"kind": "aggregate", "window": {"length": "3 ns", "slide": f"{1 + job.seed % 3} ns"}}
     assert node.kind == KEYED
+    if name in job.postponed:
+        common["state"] = {"model": "per-tuple", "bytes": "1 kB", "until": "output"}
     return common | {"kind": "aggregate"}
 
 

@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from lab.barriers import AFTER, JOBS, Barriers, _acts, job_of
-from lab.frontiers import Punctual
+from lab.frontiers import Punctual, Queues, SteppedMegaphone
 from lab.job import Job
 from lab.reconfiguring import Keys, drawn_plan
 from lab.recovering import Case, drawn_case, drawn_crashes
@@ -49,10 +49,7 @@ def moving_job_of(number: int) -> Job:
     for _ in range(draw.choice([1, 2, 2, 3])):
         operator = draw.choice(keyed)
         back = operator in moved and draw.random() < 0.4
-        keys = dict(drawn_plan(draw, operator, tasks, groups, draw.choice(PROTOCOLS), back))
-        if keys.get("gap") == "drain":  # whether a message has waited is a matter of time
-            del keys["gap"]
-        plans.append(tuple(keys.items()))
+        plans.append(drawn_plan(draw, operator, tasks, groups, draw.choice(PROTOCOLS), back))
         moved.add(operator)
     return replace(job, plans=tuple(plans), rules=replace(its.rules, commits=False), seed=number)
 
@@ -82,6 +79,8 @@ class MovingPlans(Barriers):
 
     def begin(self) -> None:
         self.reconfigurations: Any = self.lab.reconfigurations
+        self.reconfigurations.protocols = {**self.reconfigurations.protocols, "megaphone": SteppedMegaphone}
+        self.queues = Queues(self.lab, self.faults)
         self._asked = 0
         runtime, plane = self.lab.coordinator.runtime, self.lab.plane
         self.punctual.follow(self.lab)
@@ -93,11 +92,19 @@ class MovingPlans(Barriers):
                     self.faults["control tells too late"] += 1
                 self.note("configured")
             deliver(message)
+            if message.kind == "stepped":
+                self.queues.over(message.run)
+            self.met["drained"] += message.kind == "drained"
 
         runtime.deliver = delivers  # type: ignore[method-assign]
         self.before(plane, "take", "given")
         self.before(plane, "put", "put")
         super().begin()
+
+    def note(self, event: str) -> None:
+        super().note(event)
+        if event == "step":
+            self.queues.look()
 
     @property
     def in_order(self) -> bool:

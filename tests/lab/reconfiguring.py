@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from lab.broken_reconfigurations import MUTANTS, OF_FILES
-from lab.frontiers import Punctual, SteppedMegaphone
+from lab.frontiers import Punctual, Queues, SteppedMegaphone
 from lab.invariants import NothingWaits, Seen
 from lab.job import Job, random_job
 from lab.laboratory import Laboratory
@@ -30,7 +30,6 @@ from models.planning.reconfiguration import moves_of
 from models.scenario.events import Reconfigure
 from sim.migration.protocol import Message
 from sim.plain.audit import ledger
-from sim.plain.partition import Message as Letter
 from sim.plain.partition import Partition, Row, Visit
 
 JOBS, MOST_STEPS = 120, 20_000
@@ -143,8 +142,6 @@ class Reconfiguring:
         self._way: dict[int, tuple[int, int]] = {}  # parcels on their way -> (run, step)
         self._left: dict[tuple[int, int], int] = {}  # (run, step) -> key groups that are not installed
         self._stopped: dict[int, tuple[int, int]] = {}  # task -> the step for which it waits
-        self._drained: dict[int, set[int]] = {}  # run -> members that have been empty since the last step was over
-        self._waited = set[Letter]()  # messages that have lined up behind something
         self._asked = 0
         self._completing: int | None = None  # the task that makes outputs of a tuple now
         self._watch()
@@ -185,12 +182,10 @@ class Reconfiguring:
 
     def _watch(self) -> None:
         plane, runtime, clock = self.plane, self.lab.coordinator.runtime, self.lab.clock
-        runtime.awaits = self._awaits  # type: ignore[attr-defined]
+        self.queues = Queues(self.lab, self.faults)
         self.punctual.follow(self.lab)
         # Tasks hear one after the other, so that others act in between.
         runtime.tell_each = lambda messages: [*map(runtime.tell, messages)]  # type: ignore[assignment]
-        # No instant tells whether a message has waited: the laboratory has seen that.
-        plane.has_waited = lambda message: message in self._waited  # type: ignore[method-assign]
         deliver, take, put, ships = runtime.deliver, plane.take, plane.put, plane.send_tuple
 
         def delivers(message: Message) -> None:
@@ -225,12 +220,7 @@ class Reconfiguring:
             self._watch_task(task)
 
     def _watch_task(self, task: Any) -> None:
-        serve, complete, arrive = task._serve, task._complete, task.arrive
-
-        def arrives(*items: Any) -> None:
-            lined_up = (item for item in items if isinstance(item, Letter) and item.lined_up)
-            self._waited.update(item for item in lined_up if not task.empty)
-            arrive(*items)
+        serve, complete = task._serve, task._complete
 
         def serves(item: Any, ns: int, now: int) -> None:
             if isinstance(item, Visit) and task.index in self._stopped:
@@ -245,7 +235,7 @@ class Reconfiguring:
             complete(visit, now)
             self._completing = None
 
-        task._serve, task._complete, task.arrive = serves, completes, arrives
+        task._serve, task._complete = serves, completes
 
     def _configured(self, partition: int, time_ns: int) -> int | None:
         """Return the task that has a key group at a time; None if it moves by a protocol that pauses tasks."""
@@ -315,11 +305,6 @@ class Reconfiguring:
             if later:
                 self.faults["a state leaves that has tuples of its next task"] += 1
 
-    def _awaits(self, run: Any, step: int) -> None:
-        """The coordinator goes on with a step: the queues have been empty since the one before, where they have to."""
-        if run.plan.drain and step and self._drained.get(run.number, set()) < set(run.plan.members):
-            self.faults["a step is awaited before all queues have been empty"] += 1
-
     def _comes(self, parcel: int) -> None:
         """A parcel is put at its task."""
         step = self._way.pop(parcel)
@@ -328,7 +313,7 @@ class Reconfiguring:
         self._left[step] -= len(partitions)
         if not self._left[step]:
             self._stopped = {task: its for task, its in self._stopped.items() if its != step}
-            self._drained[step[0]] = set()
+            self.queues.over(step[0])
 
     # -- the run
 
@@ -338,10 +323,7 @@ class Reconfiguring:
         try:
             clock.settle()
             while clock.take():
-                for run in self.reconfigurations.runs:
-                    drained = self._drained.get(run.number)
-                    if drained is not None and run.plan.drain:
-                        drained.update(task for task in run.plan.members if self.plane.tasks[task].empty)
+                self.queues.look()
                 if clock.now_ns() > MOST_STEPS:
                     raise RuntimeError("does not come to rest")
         except Exception as error:  # a verb that refuses, or fails, is a fault
@@ -359,6 +341,9 @@ class Reconfiguring:
                 self.faults[f"{partition.name} has applied something twice"] += 1
             if partition.post_dated or partition.overdue:
                 self.faults[f"{partition.name} keeps outputs for ever"] += 1
+            if partition.open_keys.keys or (partition.operator.closes_keys and partition.state_bytes()):
+                self.faults[f"{partition.name} keeps tuples of closed keys"] += 1
+            self.met["closed keys"] += len(partition.open_keys.closed)
             if not partition.live:
                 self.faults[f"{partition.name} is live nowhere"] += 1
         if any(lost or twice for _, _, lost, twice in ledger(self.plane)):

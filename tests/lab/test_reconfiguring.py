@@ -24,6 +24,7 @@ FIRST: Mapping[str, int] = {
     "tasks hear over the links that a state is there": 2,
     OF_FILES[1]: 5,
     "the first queue that is empty lets the next step begin": 16,
+    "a key that closes on its way keeps its tuples": 38,
     "a step is configured from where key groups are": 2,
     "plans that meet go on at once": 6,
     "a task that holds all sends what is due": 36,
@@ -40,6 +41,7 @@ MEETS = {
     "taken": 100,
     "waited": 40,  # tuples, for the states of their key groups
     "post-dated": 15,
+    "closed keys": 100,
     "drained": 4,
     "all-at-once": 5,
     "fluid": 5,

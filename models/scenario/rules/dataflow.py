@@ -12,7 +12,7 @@ import networkx as nx
 
 from models import display, units
 from models.errors import NO_VALUE, InputFault
-from models.scenario.job import Operator, PerKeyState, Reading
+from models.scenario.job import Operator, PerKeyState, PerTupleState, Reading
 from models.scenario.scenario import Scenario
 from models.scenario.workload import ProfileRate
 from models.topology import layout
@@ -253,7 +253,14 @@ def _of_timer(name: str, operator: Operator) -> Iterator[InputFault]:
 
 
 def _of_postponement(name: str, operator: Operator) -> Iterator[InputFault]:
-    """Yield post-dated outputs of operators that keep none."""
+    """Yield post-dated outputs of operators that keep none, and states that wait for such outputs without any."""
+    state = operator.state
+    if isinstance(state, PerTupleState) and state.closes:
+        where, hint = _at(name, "state", "until"), "or leave it out: tuples stay to the end"
+        if operator.postpone is None:
+            yield InputFault(where, state.until, f"needs operators.{name}.postpone: no output waits", hint)
+        elif {*operator.inputs.values()} - {"key"}:
+            yield InputFault(where, state.until, "needs all inputs by key: one task has all tuples of a key", hint)
     if operator.postpone is None or operator.kind not in ("source", "sink"):
         return
     why = "has no state to keep outputs in" if operator.kind == "source" else "has no output"

@@ -9,7 +9,7 @@ import numpy as np
 from models import display, units
 from models.distributions import BatchSize
 from models.errors import InputFault
-from models.scenario.job import PerKeyState
+from models.scenario.job import PerKeyState, PerTupleState
 from models.scenario.resolution import has_nexmark_keys
 from models.scenario.scenario import Scenario
 from models.scenario.workload import Keys, OutputKeys, SellerKeys, UniformKeys, ZipfKeys
@@ -81,6 +81,11 @@ def faults(scenario: Scenario, broken: Collection[str] = ()) -> Iterator[InputFa
             value = units.show(operator.window.length_s, "s") if operator.window is not None else operator.kind
             rule = f"makes outputs by key, of keys that are no ids of NEXMark, {why}"
             yield InputFault(path, value, rule, "leave one of them out")
+        if isinstance(operator.state, PerTupleState) and operator.state.closes and not has_nexmark_keys(scenario, name):
+            # A key is open as long as an output of w records waits, in place of one of w outputs.
+            path = path_text(("operators", name, "state", "until"))
+            rule = f"is asked of single keys, which are no ids of NEXMark, {why}"
+            yield InputFault(path, operator.state.until, rule, "leave one of them out")
 
 
 def _numbers(scenario: Scenario) -> Iterator[tuple[str, int]]:

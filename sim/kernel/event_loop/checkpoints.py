@@ -14,6 +14,7 @@ from sim.kernel.event_loop.codes import (
     CHECKPOINTED,
     FIXED,
     NONE,
+    OPEN,
     PER_KEY,
     PER_TUPLE,
     RECENT,
@@ -71,6 +72,8 @@ def state_bytes(state: State, partition: int) -> int:
         return later + _rounded(u.applied, op.state_entry)
     if op.state_model == FIXED:
         return later + _rounded(1, op.state_entry)
+    if state.extended and op.state_model == OPEN:
+        return later + _rounded(u.open_tuples, op.state_entry)
     if state.extended and op.state_model == RECENT:
         return later + _rounded(recent(state, partition, 0), op.state_entry)
     return later

@@ -8,10 +8,11 @@ import numpy as np
 
 from sim.clock import TIMERS
 from sim.kernel.event_loop.channels import emit, send_again, send_output
-from sim.kernel.event_loop.codes import BORN, NONE, POST_DATED, TUPLE
+from sim.kernel.event_loop.codes import BORN, NONE, OPEN, POST_DATED, TUPLE
 from sim.kernel.event_loop.events import next_serial, push
 from sim.kernel.event_loop.free_lists import free_visit, new_visit
 from sim.kernel.event_loop.frontiers import note_gone
+from sim.kernel.event_loop.open_keys import begin_to_wait, end_to_wait
 from sim.kernel.event_loop.roots import begin_attempt, end_attempt, is_full, new_root
 from sim.kernel.event_loop.rows import record_visit
 from sim.kernel.event_loop.rules import holds_from
@@ -95,8 +96,8 @@ def emit_ticks(state: State, partition: int, upto: int) -> None:
 
 
 @noinline
-def postpone(state: State, partition: int, tuple_id: int, born: int, key: int) -> None:
-    """Emit an output at the time of its birth, or now if that is over."""
+def postpone(state: State, partition: int, tuple_id: int, born: int, key: int, made_of: int) -> None:
+    """Emit an output of a tuple with the key `made_of` at the time of its birth, or now if that is over."""
     if born <= state.clock.now:
         emit(state, partition, tuple_id, born, key)
         return
@@ -110,8 +111,17 @@ def postpone(state: State, partition: int, tuple_id: int, born: int, key: int) -
     e.next = NONE
     e.wire = 0
     e.replayed = 0
+    e.ticket = made_of
     state.partitions[partition].post_dated += 1
+    if _closes_keys(state, partition):
+        begin_to_wait(state, partition, made_of)
     push(state, born, TIMERS + partition, next_serial(state), BORN, visit)
+
+
+@kernel
+def _closes_keys(state: State, partition: int) -> bool:
+    """Return whether the tuples of a key leave the state with the last post-dated output of the key."""
+    return bool(state.operators[state.partitions[partition].operator].state_model == OPEN)
 
 
 @kernel
@@ -153,6 +163,8 @@ def emit_overdue(state: State, partition: int) -> None:
         tuple_id, born, key = e.id, e.created, e.key
         u.overdue_head = e.next
         u.post_dated -= 1
+        if _closes_keys(state, partition):
+            end_to_wait(state, partition, e.ticket)
         free_visit(state, visit)
         if state.frontiers.shape[0] > 0:
             note_gone(state, u.operator, born)

@@ -20,7 +20,7 @@ VISIT = np.dtype(
         ("arrival", "i8"),
         ("start", "i8"),
         ("serial", "i8"),
-        ("ticket", "i8"),
+        ("ticket", "i8"),  # of a post-dated output: the key of the tuple that it is made of
         ("service", "i8"),  # its time on a host of speed 1, or UNSURE: not drawn yet
         ("next", "i4"),
         ("partition", "i4"),
@@ -214,7 +214,7 @@ PARTITION = in_lines(
         ("in_pair", "i4"),
         ("stored", "u1"),
         ("is_source", "u1"),
-        # `event_time`, `windows`, `restoring` and `emitting`
+        # `event_time`, `windows`, `restoring`, `emitting` and `open_keys`
         ("newest", "i8"),  # event time
         ("newest_stored", "i8"),  # the same of the stored checkpoint
         ("ticks", "i8"),  # instants of the timer whose outputs were made
@@ -229,6 +229,7 @@ PARTITION = in_lines(
         ("first_sender", "i8"),  # in the list of groups that send to it, one for each channel
         ("next_here", "i4"),  # partition of the same task
         ("post_dated", "i8"),  # outputs of a later time
+        ("open_tuples", "i8"),  # tuples of keys that such outputs keep open
         ("overdue_head", "i4"),  # those of them whose time came while it could not emit
         ("overdue_tail", "i4"),
         # `verbs`, `actions` and `instances`: since when marks count
@@ -321,6 +322,7 @@ OPERATOR = np.dtype(
         ("timer", "i8"),  # time between two outputs of its timer
         ("timer_code", "u8"),
         ("postpones", "u1"),  # its outputs are post-dated
+        ("first_closed", "i8"),  # where its keys begin in `closed_keys`, if they close
         ("poll", "i8"),  # most tuples that a task takes at a time, 0: it does not poll
         ("counts", "i8"),  # where `input_draws` has the selectivity of each input, by operator upstream, or NONE
         ("entries", "i8"),  # where `entry_bytes` has the state of a key of each input, by operator upstream, or NONE

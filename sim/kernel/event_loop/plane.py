@@ -115,6 +115,7 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Reading, Answers):
             polls=draws.polls,
             input_draws=draws.by_input,
             entry_bytes=setup.entry_bytes(plan),
+            closed_keys=setup.closed_keys(plan, operators),
             edges=edges,
             key_tables=key_tables,
             cumulative=draws.cumulative,

@@ -8,7 +8,17 @@ import numpy as np
 
 from models.units import to_ns
 from sim.clock import SERVICE
-from sim.kernel.event_loop import buffers, checkpoints, events, expiry, fair_links, forgetting, hash_tables, roots
+from sim.kernel.event_loop import (
+    buffers,
+    checkpoints,
+    events,
+    expiry,
+    fair_links,
+    forgetting,
+    hash_tables,
+    open_keys,
+    roots,
+)
 from sim.kernel.event_loop.anchors import ANCHOR, HELD_ACK, HELD_ACKS, ROOT
 from sim.kernel.event_loop.buffers import CHUNK, NODE, NODES
 from sim.kernel.event_loop.codes import NEVER, NONE
@@ -17,6 +27,7 @@ from sim.kernel.event_loop.events import EVENT, OWN_EVENT, RING
 from sim.kernel.event_loop.fair_links import LANE, PARCEL
 from sim.kernel.event_loop.free_lists import CONFIRMATION, TRANSFER
 from sim.kernel.event_loop.hash_tables import KEY, PAIR, POSITION
+from sim.kernel.event_loop.open_keys import OPEN_KEY
 from sim.kernel.event_loop.service_times import TOGETHER
 from sim.kernel.event_loop.sharing import SERVICE_SHARE
 from sim.kernel.event_loop.trimming import ROUND_AT, SLICES
@@ -54,6 +65,7 @@ def empty() -> dict[str, np.ndarray]:
         "pair_index": np.full(2 * _START, NONE, np.int32),
         "positions": _vacant(records(2 * _START, POSITION)),
         "keys": _vacant(records(2 * _START, KEY)),
+        "open_table": _vacant(records(2 * _START, OPEN_KEY)),
         "log": np.zeros(0, np.uint64),
         "log_next": np.zeros(0, np.int32),
         "log_newest": np.zeros(0, np.int64),
@@ -154,6 +166,10 @@ def grown(state: State, need: int, applied: int, burst: int = 0) -> None:
         made = _vacant(records(power(4 * (int(state.tables["keys"]) + need)), KEY))
         hash_tables.rehash_keys(state, made)
         state.keys = made
+    if state.options["closes_keys"] and 2 * (int(state.open_keys["count"]) + need) > state.open_table.shape[0]:
+        wider = _vacant(records(power(2 * (int(state.open_keys["count"]) + need) + 1), OPEN_KEY))
+        open_keys.rehash(state.open_table, wider)
+        state.open_table = wider
     if state.options["fair"]:
         _more_lanes(state, sent if state.options["fair_hosts"] else 1)
     _more_rows(state, need)

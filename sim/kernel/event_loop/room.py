@@ -42,6 +42,8 @@ def room(state: State, need: int) -> bool:
         left = min(left, state.positions.shape[0] // 2 - state.tables.positions - passing)
     if state.options.per_key:
         left = min(left, state.keys.shape[0] // 2 - state.tables.keys)
+    if state.extended and state.options.closes_keys:
+        left = min(left, state.open_table.shape[0] // 2 - state.open_keys.count)
     if state.options.keeps_outputs:
         left = min(left, state.node_pool.left, pairs_left(state))
     if state.extended and state.options.acks:

@@ -25,6 +25,7 @@ from sim.kernel.event_loop.codes import (
     KEYED,
     NO_STATE,
     NONE,
+    OPEN,
     PER_KEY,
     PER_TUPLE,
     RECENT,
@@ -251,6 +252,7 @@ OPTIONS = np.dtype(
         ("reads", "u1"),  # control says what sources read: what comes again may come behind a barrier
         ("forgets_ids", "u1"),  # that nobody can ask for again
         ("per_key", "u1"),  # some state is kept by key
+        ("closes_keys", "u1"),  # and some tuples as long as their keys are open
         ("marks_twice", "u1"),  # a tuple that is processed once more has `buffers.TWICE` for its id in the log
         ("always_full", "u1"),  # checkpoints hold the whole state
         ("remote_store", "u1"),
@@ -297,6 +299,7 @@ def options(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarr
     made["reads"] = any(operator.is_read for operator in plan.operators)
     made["rolls_back"] = tolerance.rolls_back_together and plan.drops_duplicates
     made["per_key"] = np.any(operators["state_model"] == PER_KEY)
+    made["closes_keys"] = np.any(operators["state_model"] == OPEN)
     made["forgets_ids"] = plan.keeps_ids
     made["marks_twice"] = plan.acker is not None or (plan.replays and not plan.drops_duplicates)
     made["always_full"], made["remote_store"] = tolerance.kind == "full", tolerance.store == "remote"
@@ -372,7 +375,7 @@ def operator_records(plan: RunPlan) -> np.ndarray:
             record["state_model"] = PER_KEY
             record["state_entry"] = 1.0 if operator.entries is not None else state.tuple_bytes
         elif isinstance(state, PerTupleState):
-            record["state_model"], record["state_entry"] = PER_TUPLE, state.entry_bytes
+            record["state_model"], record["state_entry"] = OPEN if state.closes else PER_TUPLE, state.entry_bytes
         elif isinstance(state, FixedState):
             record["state_model"], record["state_entry"] = FIXED, state.group_bytes
             record["state_change"] = -1.0 if state.change_bytes is None else state.change_bytes
@@ -391,6 +394,17 @@ def operator_records(plan: RunPlan) -> np.ndarray:
 def entry_bytes(plan: RunPlan) -> np.ndarray:
     """Return the state of a key by operator, of those that have one for each input, and by operator upstream."""
     return np.array([size for operator in plan.operators for size in operator.entries or ()], np.int64)
+
+
+def closed_keys(plan: RunPlan, operators: np.ndarray) -> np.ndarray:
+    """Return a bit for each key of an operator whose keys close: none has. Write where those of each begin."""
+    bits = 0
+    for record, operator in zip(operators, plan.operators, strict=True):
+        if operator.closes_keys:
+            record["first_closed"] = bits
+            inputs = [edge.key_count for upstream in plan.operators for edge in upstream.edges if edge.down is operator]
+            bits += max([operator.description.groups, *inputs])
+    return np.zeros(bits // 8 + 1, np.uint8)
 
 
 def edge_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:

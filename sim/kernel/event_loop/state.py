@@ -36,6 +36,7 @@ from sim.kernel.event_loop.hash_tables import KEY, PAIR, POSITION, TABLES
 from sim.kernel.event_loop.heard import CHANNEL, HEARING, SPEAKER, VOICE
 from sim.kernel.event_loop.loop import REQUESTS
 from sim.kernel.event_loop.notices import TOLD
+from sim.kernel.event_loop.open_keys import OPEN_KEY, OPEN_KEYS
 from sim.kernel.event_loop.passages import OVERTAKING
 from sim.kernel.event_loop.room import ROOM
 from sim.kernel.event_loop.rows import DELIVERY_ROW, RECORDING, VISIT_ROW
@@ -112,6 +113,7 @@ ROOMS = (
         {"tables": TABLES},
         {"pairs": PAIR, "pair_index": _i4, "positions": POSITION, "keys": KEY, "entry_bytes": _i8},
     ),
+    Room("open_keys", {"open_keys": OPEN_KEYS}, {"open_table": OPEN_KEY, "closed_keys": np.dtype("u1")}),
     Room("tasks", {"drops": DROPS}, {"tasks": TASK, "cores": CORES, "dropped_rows": DROPPED}),
     Room(
         "checkpoints",
@@ -237,6 +239,7 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
         "heard",
         "in_flight",
         "loop",
+        "open_keys",
         "passages",
         "placing",
         "restoring",

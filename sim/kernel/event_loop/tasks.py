@@ -26,6 +26,7 @@ from sim.kernel.event_loop.codes import (
     MOVED,
     NEVER,
     NONE,
+    OPEN,
     PASSED,
     PER_KEY,
     RECENT,
@@ -38,6 +39,7 @@ from sim.kernel.event_loop.free_lists import free_visit
 from sim.kernel.event_loop.frontiers import note_gone
 from sim.kernel.event_loop.hash_tables import entry_of, position, prefetch_key, touch_key
 from sim.kernel.event_loop.notices import notify
+from sim.kernel.event_loop.open_keys import count_in
 from sim.kernel.event_loop.outbox import leave_place
 from sim.kernel.event_loop.restoring import note_past
 from sim.kernel.event_loop.roots import processed
@@ -158,9 +160,12 @@ def _make_outputs(state: State, visit: int) -> None:
         child = child_id(e.id, op.code, index)
         key = output_key(draws, state.cumulative, child, e.key)
         if state.extended and op.postpones:
-            postpone(state, partition, child, e.created + service_ns(state.postponements[operator], child), key)
+            born = e.created + service_ns(state.postponements[operator], child)
+            postpone(state, partition, child, born, key, e.key)
         else:
             send_output(state, partition, child, e.created, key)
+    if state.extended and op.state_model == OPEN:
+        count_in(state, partition, e.key, count > 0)
     if state.extended and state.options.acks:
         emits_for_none(state)
 

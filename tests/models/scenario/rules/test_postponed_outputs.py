@@ -13,6 +13,7 @@ from models.steady_state.load import expected_load
 
 LAW = {"distribution": "exponential", "mean": "2 s"}
 POSTPONED = changed(RAW, {"operators/count/postpone": LAW})
+CLOSES = {"model": "per-tuple", "bytes": "32 B", "until": "output"}
 
 
 def test_it_is_written_as_it_was_read_and_can_run_beside_a_reconfiguration() -> None:
@@ -41,6 +42,18 @@ def test_it_is_written_as_it_was_read_and_can_run_beside_a_reconfiguration() -> 
             {"operators/count/postpone": {"distribution": "exponential", "mean": "0 s"}},
             "operators.count.postpone.mean",
             "",
+        ),
+        ({"operators/count/state": CLOSES}, "operators.count.state.until", "no output waits"),
+        ({"operators/out/state": CLOSES}, "operators.out.state.until", "no output waits"),
+        (
+            {"operators/clean/postpone": LAW, "operators/clean/state": CLOSES},
+            "operators.clean.state.until",
+            "needs all inputs by key",
+        ),
+        (
+            {"operators/count/postpone": LAW, "operators/count/state": CLOSES, "resolution": 2},
+            "operators.count.state.until",
+            "which are no ids of NEXMark, with resolution = 2",
         ),
     ],
 )
@@ -84,3 +97,12 @@ def test_what_waits_is_a_part_of_the_expected_state() -> None:
     """By Little's law 100 tuples per second wait 2 s each, of 100 B."""
     with_it, without = (expected_load(scenario_from(raw)).operators["count"] for raw in (POSTPONED, RAW))
     assert with_it.state_bytes - without.state_bytes == pytest.approx(100 * 2 * 100)
+
+
+@pytest.mark.parametrize("until", ["end", "output"])
+def test_tuples_of_open_keys_are_as_many_as_have_come_where_nothing_is_known_of_keys(until: str) -> None:
+    """An upper bound: all of the 60 s."""
+    kept = {"operators/count/state": {**CLOSES, "until": until}}
+    with_it, without = (expected_load(scenario_from(changed(POSTPONED, one))) for one in (kept, {}))
+    state, others = (one.operators["count"].state_bytes for one in (with_it, without))
+    assert state - others == pytest.approx(32 * 100 * 60)

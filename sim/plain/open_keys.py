@@ -1,0 +1,52 @@
+"""Keys whose tuples leave the state when no post-dated output of the key waits any more: then the key closes.
+
+A key is new until its first output waits, so that a tuple that comes before that one counts. Once it has closed, tuples
+count only while it is open again. What is known of a closed key is that it has closed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass
+class OpenKey:
+    """A key that is new or open: how many of its post-dated outputs wait, and its tuples in the state."""
+
+    outputs: int = 0
+    tuples: int = 0
+
+
+class OpenKeys:
+    """The keys of a partition that hold tuples, and those that have closed."""
+
+    def __init__(self) -> None:
+        self.keys: dict[int, OpenKey] = {}
+        self.closed: set[int] = set()
+
+    @property
+    def tuples(self) -> int:
+        """Return the number of tuples in the state."""
+        return sum(key.tuples for key in self.keys.values())
+
+    def begin_to_wait(self, key: int) -> None:
+        """Note an output of the key that waits."""
+        self.keys.setdefault(key, OpenKey()).outputs += 1
+
+    def end_to_wait(self, key: int) -> None:
+        """Note an output of the key that leaves: with the last one the key closes."""
+        self.keys[key].outputs -= 1
+        if not self.keys[key].outputs:
+            self.close(key)
+
+    def count_in(self, key: int, made: bool) -> None:
+        """Count a tuple for its key, unless that is closed; its outputs are `made`, if it makes any."""
+        if made and not self.keys.get(key, OpenKey()).outputs:  # their time is over, and they have left
+            self.close(key)
+        elif key in self.keys or key not in self.closed:
+            self.keys.setdefault(key, OpenKey()).tuples += 1
+
+    def close(self, key: int) -> None:
+        """Let the tuples of the key go."""
+        self.keys.pop(key, None)
+        self.closed.add(key)
