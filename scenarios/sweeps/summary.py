@@ -196,7 +196,7 @@ def sweep_answer(given: Sequence[DesignRuns]) -> tuple[str, ...]:
 
 def _answer(given: Sequence[DesignRuns], made: Sequence[Design], measure: str, words: str) -> str:
     """Return the sentences about one time; empty where fewer than two designs have it."""
-    over = {k: one for k, one in enumerate(made) if not one.unfinished_moves}
+    over = {k: one for k, one in enumerate(made) if not one.undone_moves}
     means = {k: mean for k, one in over.items() if (mean := one.of(measure).mean) is not None}
     if len(means) < 2:
         return ""
@@ -204,7 +204,7 @@ def _answer(given: Sequence[DesignRuns], made: Sequence[Design], measure: str, w
     lowest = min(means, key=lambda k: (means[k], k))
     said = f"{_named(made, lowest)} has the lowest {words}: {text.seconds(means[lowest])}"
     if 0 not in over:
-        return f"{said}. Nothing is compared: moves of design 0, the baseline, did not end."
+        return f"{said}. Nothing is compared: moves of design 0, the baseline, {made[0].undone_moves.words}."
     if 0 not in means:
         return f"{said}. Nothing is compared: design 0, the baseline, has none."
     changes = {k: found for k in means if k and (found := difference(given[0], given[k], measure)) is not None}
