@@ -194,12 +194,16 @@ def left_open(designs: Mapping[int, Design]) -> str:
         "did not end within the run": [k for k, one in designs.items() if one.undone_moves.unfinished],
         "were cancelled": [k for k, one in designs.items() if one.undone_moves.cancelled],
     }
-    said = " and those ".join(f"of {_listed(some)} {words}" for words, some in ends.items() if some)
+    said = " and those ".join(f"of {listed(some)} {words}" for words, some in ends.items() if some)
     return f"Moves {said}: their times do not count as lowest." if said else ""
 
 
-def _listed(numbers: Sequence[int]) -> str:
-    """Return the first of these designs, and how many more there are."""
+def listed(numbers: Sequence[int]) -> str:
+    """Return the first of these designs, and how many more there are.
+
+    >>> listed([3]), listed([1, 2, 3, 5, 8, 13])
+    ('design 3', 'designs 1, 2, 3, 5 and 2 more')
+    """
     more = f" and {len(numbers) - _MOST_NAMED} more" if len(numbers) > _MOST_NAMED else ""
     return f"design{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers[:_MOST_NAMED]))}{more}"
 

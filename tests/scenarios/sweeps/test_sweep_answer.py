@@ -84,6 +84,12 @@ def test_a_single_run_of_each_design_proves_nothing() -> None:
     )
 
 
+def test_of_single_runs_all_designs_with_the_lowest_value_are_named() -> None:
+    given = [runs("a", [2.0]), runs("b", [1.0]), runs("c", [1.0]), runs("d", [3.0]), runs("e", [1.0])]
+    (said,) = sweep_answer(given)
+    assert said.startswith("Design 1 (b) and designs 2, 4 have the lowest p99 latency: 1\u00a0s. This may be chance:")
+
+
 def moved(label: str, values: Sequence[float], ends: float | None, cancelled: int = 0) -> DesignRuns:
     made = runs(label, values)
     moves = {"moves.bytes": 0.0, "moves.completion_s": ends}
