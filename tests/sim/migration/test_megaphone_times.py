@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from bin_jobs import StepTimes, bin_job
-from test_megaphone import MS, faults, rows_of, watched
+from test_megaphone import MS, faults, made, rows_of, watched
 from test_planes import differences
 
 from models.planning.reconfiguration import steps_of
@@ -190,6 +190,18 @@ def test_a_drain_that_looks_once_is_noticed(monkeypatch: pytest.MonkeyPatch) -> 
     """What waited for the step has been served then, and more has come meanwhile."""
     monkeypatch.setattr(PlainPlane, "has_waited", lambda *_: False)
     assert any("is full" in one for one in full_queues(busy_job("drain")))
+
+
+def test_a_time_that_has_passed_says_nothing_of_a_later_one() -> None:
+    """Asked in one instant: a task that gives its key groups is looked at with the time of its own step."""
+    control = made(busy_job("0 s") | {"events": {}}, CompiledPlane)
+    control.start()
+    control.run(500 * MS)
+    plane, operator = control.plane, 1
+    assert isinstance(plane, CompiledPlane)
+    assert plane._is_passed(operator, 1)
+    assert not plane._is_passed(operator, 500 * MS)  # queues are not empty
+    assert plane._is_passed(operator, 1)
 
 
 # -- what waits
