@@ -139,9 +139,20 @@ def rescales_table(summary: RunSummary) -> Table:
 
 
 def reconfigurations_said(summary: RunSummary) -> list[Table | str]:
-    """Return what each reconfiguration took, and the latency of the frontier; nothing without any."""
+    """Return what each reconfiguration took, which were not done, and the latency of the frontier; [] without any."""
     given = summary.reconfigurations
-    return [reconfigurations_table(given).brief, _frontier_line(given)] if given else []
+    if not given:
+        return []
+    return [reconfigurations_table(given).brief, *filter(None, [_undone_line(given)]), _frontier_line(given)]
+
+
+def _undone_line(given: Sequence[Reconfiguration]) -> str:
+    """Return how many reconfigurations were cancelled, and how many did not end; "" where all are done."""
+    cancelled = sum(one.cancelled_s is not None for one in given)
+    unfinished = sum(one.duration_s is None for one in given) - cancelled
+    ends = {"cancelled after a crash": cancelled, "not over at the end of the run": unfinished}
+    said = ", ".join(f"{display.count(count)} {words}" for words, count in ends.items() if count)
+    return f"Of {display.count(len(given), 'reconfiguration')}: {said}." if said else ""
 
 
 def _frontier_line(given: Sequence[Reconfiguration]) -> str:

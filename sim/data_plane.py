@@ -20,7 +20,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from sim.plane_values import Failed, Key, Mail, Parcel, Rows, Statistic, Timed
+from sim.plane_values import Failed, Key, Mail, Parcel, Rows, Timed
 
 
 class Listener(Protocol):
@@ -130,10 +130,11 @@ class SharedCpuPlane(Plane, Protocol):
 class CountingPlane(Plane, Protocol):
     """A plane that counts what each key group does."""
 
-    def statistics(self) -> list[Statistic]:
+    def statistics(self) -> Rows:
         """Return the counts of all partitions but those of sources, ended ones included, in order of their numbers.
 
-        Counted only where `Scenario.counts_load`; else it raises ValueError.
+        Each is a row with the columns of `Statistic`. They are counted only where `Scenario.counts_load`; else it
+        raises ValueError.
         """
 
 

@@ -70,6 +70,12 @@ class Statistic(NamedTuple):
         )
 
 
+def sizes_of_states(statistics: Rows) -> tuple[np.ndarray, np.ndarray]:
+    """Return the partitions of rows of `Statistic` and the sizes of their states [B], each (n,)."""
+    rows = np.asarray(statistics, np.int64).reshape(-1, len(Statistic._fields))
+    return rows[:, 0], rows[:, -1]
+
+
 class Parcel(NamedTuple):
     """State and tuples outside of all tasks, as control sees them: a number to name them by, and how much they are."""
 

@@ -173,8 +173,8 @@ def _name(number: int, one: Design) -> str:
 
 
 def _verdicts(known: Sequence[tuple[int, Design]], measure: str, first: str = "design 0") -> str:
-    """Say which mean is the lowest and how many designs differ from design 0; an unfinished move is not the fastest."""
-    over = [(k, one) for k, one in known if not one.unfinished_moves]
+    """Say which mean is the lowest and how many designs differ from design 0; a part of a move is not the fastest."""
+    over = [(k, one) for k, one in known if not one.undone_moves]
     if not over:
         return left_open(dict(known))
     number, best = min(over, key=lambda pair: pair[1].of(measure).mean or 0.0)
@@ -189,13 +189,23 @@ def _verdicts(known: Sequence[tuple[int, Design]], measure: str, first: str = "d
 
 
 def left_open(designs: Mapping[int, Design]) -> str:
-    """Return a sentence about designs whose moves did not end, which so have not the lowest times; empty for none."""
-    some = [k for k, one in designs.items() if one.unfinished_moves]
-    if not some:
-        return ""
-    more = f" and {len(some) - _MOST_NAMED} more" if len(some) > _MOST_NAMED else ""
-    named = f"design{'s' if len(some) > 1 else ''} {', '.join(map(str, some[:_MOST_NAMED]))}{more}"
-    return f"Moves of {named} did not end within the run: their times do not count as lowest."
+    """Return a sentence about designs whose moves were not done, which so have not the lowest times; empty for none."""
+    ends = {
+        "did not end within the run": [k for k, one in designs.items() if one.undone_moves.unfinished],
+        "were cancelled": [k for k, one in designs.items() if one.undone_moves.cancelled],
+    }
+    said = " and those ".join(f"of {listed(some)} {words}" for words, some in ends.items() if some)
+    return f"Moves {said}: their times do not count as lowest." if said else ""
+
+
+def listed(numbers: Sequence[int]) -> str:
+    """Return the first of these designs, and how many more there are.
+
+    >>> listed([3]), listed([1, 2, 3, 5, 8, 13])
+    ('design 3', 'designs 1, 2, 3, 5 and 2 more')
+    """
+    more = f" and {len(numbers) - _MOST_NAMED} more" if len(numbers) > _MOST_NAMED else ""
+    return f"design{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers[:_MOST_NAMED]))}{more}"
 
 
 def counted(verdicts: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from analysis.runs.metrics import UndoneMoves
 from analysis.statistics import Mean
 
 
@@ -40,8 +41,8 @@ class Change:
 class Design:
     """One design of a study or sweep: what its runs came to, by the name of a measure.
 
-    `failed` runs have no values; in `unfinished_moves` of the others a move did not end. `latency_ccdf` is the curve of
-    its latency. `changes` say by measure how it differs from the first design.
+    `failed` runs have no values; `undone_moves` says in how many of the others moves were not done. `latency_ccdf` is
+    the curve of its latency. `changes` say by measure how it differs from the first design.
     """
 
     label: str
@@ -52,7 +53,7 @@ class Design:
     failed: int = 0
     latency_ccdf: Curve | None = None
     unfinished_recoveries: int = 0
-    unfinished_moves: int = 0
+    undone_moves: UndoneMoves = field(default_factory=UndoneMoves)
     changes: Mapping[str, Change] = field(default_factory=dict)
 
     def of(self, measure: str) -> Mean:

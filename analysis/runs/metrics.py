@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 from analysis.documents import to_document
@@ -37,6 +37,7 @@ _LEFT_OUT = (
     "replications",
     "targets",
 )
+_CALLED_OFF = "called off"  # the outcome of a rebalance that did not kill anything
 FREE_SECTIONS = ("messages.", "checkpoints.delayed.", "checkpoints.hosts.")
 
 
@@ -47,8 +48,9 @@ def metrics_of(summary: RunSummary) -> Metrics:
     of each length mean and greatest, and how many did not end (`unfinished`). Where the scenario names an engine its
     instants, from the failure on, are lengths too. What has ended tasks on purpose is no recovery: rescalings of a job,
     restarts of hosts and handovers to a new one have the same names under `rescalings`, `restarts` and `handovers`. Of
-    rebalances the same, where there are any, and the sums of their counts of tuples; of reconfigurations the same, and
-    the bytes of states; of targets how many were missed. `moves` has what all of these, and rescalings, have in common.
+    rebalances the same, where there are any, and the sums of their counts of tuples; of reconfigurations the same, how
+    many were cancelled, and the bytes of states; of targets how many were missed. `moves` has what all of these, and
+    rescalings, have in common.
     """
     # Without the lists of entries, whose length differs between runs: these come as counts, means and maxima.
     listed = replace(summary, recoveries=(), recovery_means=(), rescaling_means=(), restart_means=())
@@ -157,6 +159,11 @@ def _of_reconfigurations(given: Sequence[Reconfiguration]) -> Metrics:
     found = _of_entries("reconfigurations", {name: [getattr(one, name) for one in given] for name in names}, names[0])
     extra = [one.extra_bytes for one in given if one.extra_bytes is not None]
     found |= {"reconfigurations.extra_bytes.max": float(max(extra))} if extra else {}
+    cancelled = float(sum(one.cancelled_s is not None for one in given))
+    found |= {
+        "reconfigurations.cancelled": cancelled,
+        "reconfigurations.unfinished": (found["reconfigurations.unfinished"] or 0.0) - cancelled,
+    }
     return found | {"reconfigurations.bytes": float(sum(one.bytes for one in given))}
 
 
@@ -165,7 +172,8 @@ def _of_moves(summary: RunSummary) -> Metrics:
 
     `pause_s` is the longest time for which something stood still: a key group, a step, or the dataflow. It is None
     where that is not recorded. `completion_s` is from the first request to the end of the last move, None where one did
-    not end. `bytes` were sent between hosts after the warm-up for states and replays, without checkpoints and what goes
+    not end or was cancelled, of which there are `cancelled`. (Of a single key group nobody knows: it did not end.)
+    `bytes` were sent between hosts after the warm-up for states and replays, without checkpoints and what goes
     through a store; `replayed` tuples were sent again.
     """
     groups, steps, flows, scales = summary.migrations, summary.reconfigurations, summary.rebalances, summary.rescales
@@ -174,7 +182,7 @@ def _of_moves(summary: RunSummary) -> Metrics:
     ends = [
         *(None if one.completion_s is None else one.requested_s + one.completion_s for one in groups),
         *(None if one.duration_s is None else one.begun_s + one.duration_s for one in steps),
-        *(None if one.over_s is None else one.requested_s + one.over_s for one in flows),
+        *(None if one.over_s is None or one.outcome == _CALLED_OFF else one.requested_s + one.over_s for one in flows),
         *(None if one.completion_s is None else one.requested_s + one.completion_s for one in scales),
     ]
     begins = [one.requested_s for given in (groups, steps, flows, scales) for one in given]
@@ -188,22 +196,52 @@ def _of_moves(summary: RunSummary) -> Metrics:
     seen = [pause for pause in pauses if pause is not None]
     replayed = [*(one.replayed for one in groups), *(one.replayed for one in flows if one.replayed is not None)]
     sent = [summary.messages[kind].bytes for kind in ("replay", "protocol") if kind in summary.messages]
+    cancelled = [one.cancelled_s is not None for one in steps] + [one.outcome == _CALLED_OFF for one in flows]
     return {
         "moves.pause_s": max(seen, default=None),
         "moves.completion_s": max(known) - min(begins) if len(known) == len(ends) else None,
+        "moves.cancelled": float(sum(cancelled)),
         "moves.bytes": float(sum(sent)),
         "moves.replayed": float(sum(replayed)) if groups or steps or flows else None,
     }
 
 
-def leaves_moves_open(metrics: Metrics) -> bool:
-    """Return whether a move that events ask for did not end in its run: other times are those of a part of it.
+@dataclass(frozen=True)
+class UndoneMoves:
+    """Of some runs those in which a move that events ask for was not done as a whole: other times are those of a part.
+
+    In `cancelled` runs one was cancelled, as after a crash. In `unfinished` others one did not end within the run.
+    """
+
+    unfinished: int = 0
+    cancelled: int = 0
+
+    def __bool__(self) -> bool:
+        return self.unfinished > 0 or self.cancelled > 0
+
+    @property
+    def words(self) -> str:
+        """Return what became of these moves."""
+        ends = ["did not end"] * (self.unfinished > 0) + ["were cancelled"] * (self.cancelled > 0)
+        return " or ".join(ends)
+
+
+def undone_moves(runs: Iterable[Metrics]) -> UndoneMoves:
+    """Return in how many runs moves that events ask for were not done.
 
     A policy asks for moves all the time, so that the end of a run says nothing about it.
     """
-    by_policy = any(name.startswith("elasticity.") for name in metrics)
-    # Sweeps store no metric without a value: what always has one tells that there was a move.
-    return "moves.bytes" in metrics and metrics.get("moves.completion_s") is None and not by_policy
+    unfinished = cancelled = 0
+    for metrics in runs:
+        by_policy = any(name.startswith("elasticity.") for name in metrics)
+        # Sweeps store no metric without a value: what always has one tells that there was a move.
+        if "moves.bytes" not in metrics or metrics.get("moves.completion_s") is not None or by_policy:
+            continue
+        if metrics.get("moves.cancelled"):
+            cancelled += 1
+        else:
+            unfinished += 1
+    return UndoneMoves(unfinished, cancelled)
 
 
 def _down_s(flow: Rebalance) -> float | None:

@@ -152,7 +152,6 @@ _PARALLELISM = ("--taskmanagers", "--executors", "--instances", "--supervisors")
 # End of a key -> options of whose answers it is made, the most telling first.
 _MADE_OF: Mapping[str, tuple[str, ...]] = {
     "rate": ("--rate",),
-    "resolution": ("--rate",),
     "service.mean": ("--rate", "--busy", *_PARALLELISM),
     "state.bytes": ("--state", "--partitions", *_PARALLELISM),
     "deserialise": ("--record",),

@@ -223,8 +223,9 @@ SECONDS_PER_WATERMARK = 2e-7  # over a channel
 SECONDS_PER_PLANNED = 1e-4  # checkpoint, each time the allocation is compared with a fresh one
 BYTES_PER_STEP = 150.0
 # If a host may fail: ids of tuples, to recognise duplicates. Where one does, 130 to 320 bytes for tables in which they
-# are looked for; a tenth of that where none does. They are kept
+# are looked for; a tenth of that until one does. They are kept
 BYTES_PER_LOGGED_STEP = 200.0
+_BEFORE_ANY = 0.1
 LOGGED_INTERVALS = 8  # for so many checkpoint intervals, with some that are not needed any more,
 LOGGED_S = 10.0  # or for this long where nothing is kept for replay
 # Where all tasks go back to one checkpoint no id is looked up, and a failure costs what sources keep: measured in jobs
@@ -414,7 +415,16 @@ def _remembered(scenario: Scenario) -> float:
         needed_s += trimming.every_s + trimming.slice_s if trimming else 0.0
     else:
         needed_s = LOGGED_S
-    return min(1.0, (needed_s + windows_s) / scenario.duration_s)
+    return min(needed_s + windows_s, _looked_for_s(scenario)) / scenario.duration_s
+
+
+def _looked_for_s(scenario: Scenario) -> float:
+    """Return how long ids are looked for [s], with a tenth of the time before that; all of the run if at any time."""
+    always = scenario.failures is not None or scenario.detector.errs or scenario.has_replicas
+    always = always or scenario.fault_tolerance.batches is not None or scenario.elasticity.policy != "none"
+    always = always or any(group.failures is not None for group in scenario.hosts.values())
+    first_s = 0.0 if always else min((one.earliest_s for one in scenario.events.values()), default=0.0)
+    return scenario.duration_s - (1 - _BEFORE_ANY) * min(first_s, scenario.duration_s)
 
 
 def _histogram_bytes(scenario: Scenario) -> float:

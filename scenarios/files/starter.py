@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from models import units
 from models.engines.flink import default_max_parallelism
-from models.steady_state.scaled_down import measured_error
+from models.steady_state.scaled_down import MOST, measured_error
 
 _MOST_PER_S = 500.0  # records that are simulated: twenty minutes of a job take a few seconds
 _MINUTES = 20
@@ -23,8 +23,11 @@ class _Job:
 
     @property
     def scale(self) -> int:
-        """Return for how many records one simulated record stands: 1, 2 or 5 times a power of ten."""
-        least = max(1.0, self.rate_per_s / _MOST_PER_S)
+        """Return for how many records one simulated record stands: 1, 2 or 5 times a power of ten.
+
+        It is at most that up to which the error of this was measured: more records are simulated of a higher rate.
+        """
+        least = min(max(1.0, self.rate_per_s / _MOST_PER_S), MOST)
         power = 10 ** math.floor(math.log10(least))
         return int(next(step * power for step in (1, 2, 5, 10) if step * power >= least * (1 - 1e-9)))
 

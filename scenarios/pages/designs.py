@@ -15,7 +15,7 @@ import numpy as np
 from analysis.comparison import Difference, compare
 from analysis.report.parts import Change, Curve, Design
 from analysis.report.tables import with_interval
-from analysis.runs.metrics import Metrics, leaves_moves_open, metrics_of
+from analysis.runs.metrics import Metrics, metrics_of, undone_moves
 from analysis.runs.run_summary import RunSummary
 from analysis.statistics import mean_of
 
@@ -153,7 +153,7 @@ def _design(given: DesignRuns, migrated: bool) -> Design:
         given.failed,
         latency_ccdf,
         unfinished,
-        sum(map(leaves_moves_open, given.metrics)),
+        undone_moves(given.metrics),
     )
 
 

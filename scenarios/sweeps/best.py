@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from analysis.comparison import Difference, Replications, compare, mean_over
-from analysis.runs.metrics import leaves_moves_open, quantity
+from analysis.runs.metrics import UndoneMoves, quantity, undone_moves
 from models import display
 from models.errors import InputError
 from models.scenario.scenario import Scenario
@@ -34,8 +34,8 @@ class Choice:
     `means` of the metric, one for each value, over the replications in which all values have it that have it in any;
     None for the others. `best` are the positions of the lowest mean and of those that cannot be told from it, in the
     order of the means; `following` is the lowest of all others and `lead` its difference to the best, None without
-    others. `intervals` is false where a difference has no interval, as of one replication. `unfinished` are the
-    positions of values with which a move did not end in a run: none of them is best, whatever its mean.
+    others. `intervals` is false where a difference has no interval, as of one replication. `undone` has the positions
+    of values with which moves were not done in a run: none of them is best, whatever its mean.
     """
 
     settings: Mapping[str, object]
@@ -44,7 +44,7 @@ class Choice:
     following: int | None
     lead: Difference | None
     intervals: bool = True
-    unfinished: tuple[int, ...] = ()
+    undone: Mapping[int, UndoneMoves] = field(default_factory=dict)
 
 
 def check_best(scenario: Scenario, key: str | None) -> None:
@@ -73,7 +73,7 @@ def _choice(
     result: SweepResult, settings: Mapping[str, object], points: Sequence[int], metric: str, same_numbers: bool
 ) -> Choice:
     given = [result.replications(number) for number in points]
-    unfinished = tuple(place for place, one in enumerate(given) if any(map(leaves_moves_open, one.values())))
+    undone = {place: found for place, one in enumerate(given) if (found := undone_moves(one.values()))}
     runs = [_with(one, metric) for one in given]
     some = [one for one in runs if one]
     if same_numbers and some:
@@ -81,7 +81,7 @@ def _choice(
         runs = [{number: one[number] for number in one if number in common} for one in runs]
     means = tuple(mean_over(one, metric).mean for one in runs)
     # Ties go to the value that comes first in the file.
-    known = [(mean, place) for place, mean in enumerate(means) if mean is not None and place not in unfinished]
+    known = [(mean, place) for place, mean in enumerate(means) if mean is not None and place not in undone]
     order = [place for _, place in sorted(known)]
     against = {
         place: compare(runs[order[0]], runs[place], same_numbers=same_numbers, metrics=[metric])[0]
@@ -91,7 +91,7 @@ def _choice(
     following = next((place for place in against if place not in best), None)
     lead = None if following is None else against[following]
     intervals = all(one.difference.ci95 for one in against.values())
-    return Choice(settings, means, best, following, lead, intervals, unfinished)
+    return Choice(settings, means, best, following, lead, intervals, undone)
 
 
 def _as_good(found: Difference) -> bool:
@@ -149,9 +149,11 @@ def best_sentence(result: SweepResult, key: str, metric: str) -> str:
     found = [one for one in everything if one.best]
     values = short_values(result.plan.scenario.sweep[key])
     counts = Counter(values[place] for one in found for place in one.best)
-    open_ended = Counter(values[place] for one in everything for place in one.unfinished)
-    left_out = ", ".join(f"{value} in {count}" for value, count in open_ended.most_common())
-    left_out = f" Moves did not end with {left_out}: not best there." if left_out else ""
+    ends = {"did not end": "unfinished", "were cancelled": "cancelled"}
+    left_out = " and ".join(
+        f"{words} with {named}" for words, kind in ends.items() if (named := _undone(everything, values, kind))
+    )
+    left_out = f" Moves {left_out}: not best there." if left_out else ""
     if not counts:
         some = any(mean is not None for one in everything for mean in one.means)
         return f"No value of {key} {'is best by' if some else 'has'} {metric}.{left_out}"
@@ -164,6 +166,12 @@ def best_sentence(result: SweepResult, key: str, metric: str) -> str:
     return f"Lowest {metric}, or not told from it, in {settings}: {said}.{more if alone else ''}{left_out}"
 
 
+def _undone(given: Sequence[Choice], values: Sequence[str], kind: str) -> str:
+    """Return in how many settings moves were unfinished or cancelled, as `kind` says, with which value."""
+    counts = Counter(values[place] for one in given for place, undone in one.undone.items() if getattr(undone, kind))
+    return ", ".join(f"{value} in {count}" for value, count in counts.most_common())
+
+
 def best_summary(result: SweepResult, key: str, metrics: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
     """Return for JSON the choices by metric: the means, the best values, and the next one with its difference."""
     values = result.plan.scenario.sweep[key]
@@ -173,7 +181,8 @@ def best_summary(result: SweepResult, key: str, metrics: Sequence[str]) -> dict[
                 "settings": dict(one.settings),
                 "means": [{"value": value, "mean": mean} for value, mean in zip(values, one.means, strict=True)],
                 "best": [values[place] for place in one.best],
-                "unfinished": [values[place] for place in one.unfinished],
+                "unfinished": [values[place] for place, undone in one.undone.items() if undone.unfinished],
+                "cancelled": [values[place] for place, undone in one.undone.items() if undone.cancelled],
                 "next": _next(one, values),
             }
             for one in choices(result, key, metric)

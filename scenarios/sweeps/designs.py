@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from analysis.comparison import Difference, Replications, common_metrics, compare
-from analysis.runs.metrics import leaves_moves_open
+from analysis.runs.metrics import UndoneMoves, undone_moves
 from models import display
 from models.errors import NO_VALUE, InputError
 from models.steady_state.scaled_down import resolution_said
@@ -39,9 +39,9 @@ class Design:
     resolution: int = 1  # records that a simulated one stands for
 
     @property
-    def open_runs(self) -> int:
-        """Return in how many replications a move did not end."""
-        return sum(map(leaves_moves_open, self.replications.values()))
+    def undone(self) -> UndoneMoves:
+        """Return in how many replications moves were not done."""
+        return undone_moves(self.replications.values())
 
 
 @dataclass(frozen=True)
@@ -82,13 +82,17 @@ class Comparison:
         return f"One simulated record stands for {each}: a part of a difference is what that changes."
 
     def unfinished(self) -> str:
-        """Return in how many runs of which design a move did not end; "" where all have."""
-        found = [
-            f"{open_runs} of {len(one.replications)} runs of {name}"
-            for name, one in zip("AB", self.designs, strict=True)
-            if (open_runs := one.open_runs)
-        ]
-        return f"A move did not end in {' and in '.join(found)}: latencies are those of a part of it." if found else ""
+        """Return in how many runs of which design a move did not end, or was cancelled; "" where all are done."""
+        found = {
+            words: [
+                f"{count} of {len(one.replications)} runs of {name}"
+                for name, one in zip("AB", self.designs, strict=True)
+                if (count := getattr(one.undone, kind))
+            ]
+            for kind, words in (("unfinished", "did not end"), ("cancelled", "was cancelled"))
+        }
+        said = " and ".join(f"{words} in {' and in '.join(runs)}" for words, runs in found.items() if runs)
+        return f"A move {said}: latencies are those of a part of it." if said else ""
 
     def document(self) -> dict[str, Any]:
         """Return the comparison for JSON."""
@@ -99,7 +103,7 @@ class Comparison:
                     "seed": one.seed,
                     "resolution": one.resolution,
                     "replications": len(one.replications),
-                    "unfinished": one.open_runs,
+                    **asdict(one.undone),
                 }
                 for one in self.designs
             ],

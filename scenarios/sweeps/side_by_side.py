@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 from analysis.comparison import mean_over
-from analysis.runs.metrics import leaves_moves_open, quantity
+from analysis.runs.metrics import UndoneMoves, quantity, undone_moves
 from models import display
 from models.errors import InputError
 from models.scenario.reading import DesignPoint
@@ -115,20 +116,20 @@ def sentences(result: SweepResult) -> list[str]:
     there, planned = len(result.rows), result.plan.runs
     said = [f"Not finished: {there:,} of {planned:,} runs are there."] if there < planned else []
     said += [f"{design}: {why}" for design, why in reasons(result).items()]
-    return said + [
-        _unfinished(result, number) for number in range(len(result.plan.points)) if _open_runs(result, number)
-    ]
+    return said + [_unfinished(result, number) for number in range(len(result.plan.points)) if _undone(result, number)]
 
 
-def _open_runs(result: SweepResult, number: int) -> int:
-    return sum(map(leaves_moves_open, result.replications(number).values()))
+def _undone(result: SweepResult, number: int) -> UndoneMoves:
+    return undone_moves(result.replications(number).values())
 
 
 def _unfinished(result: SweepResult, number: int) -> str:
-    """Say in how many runs of a design a move did not end."""
+    """Say in how many runs of a design a move did not end, or was cancelled."""
     name, count = ", ".join(result.plan.short_settings(number).values()), len(result.replications(number))
-    runs = f" in {_open_runs(result, number)} of {count} runs" if count > 1 else ""
-    return f"{name}: a move did not end{runs}; latencies are those of a part of it."
+    undone = _undone(result, number)
+    ends = {"did not end": undone.unfinished, "was cancelled": undone.cancelled}
+    said = (f"{words} in {runs} of {count} runs" if count > 1 else words for words, runs in ends.items() if runs)
+    return f"{name}: a move {' and '.join(said)}; latencies are those of a part of it."
 
 
 def document(result: SweepResult, metrics: Sequence[str]) -> dict[str, Any]:
@@ -142,7 +143,7 @@ def document(result: SweepResult, metrics: Sequence[str]) -> dict[str, Any]:
             {
                 "settings": dict(point.settings),
                 "runs": len(own),
-                "unfinished": _open_runs(result, number),
+                **asdict(_undone(result, number)),
                 "guarantee": held.get(number),
                 "reason": why.get(name),
                 "metrics": {metric: {"mean": one.mean, "ci95": one.ci95} for metric, one in means.items()},
@@ -152,7 +153,7 @@ def document(result: SweepResult, metrics: Sequence[str]) -> dict[str, Any]:
         left = {
             "settings": {"design": name},
             "runs": 0,
-            "unfinished": 0,
+            **asdict(UndoneMoves()),
             "guarantee": None,
             "reason": reason,
             "metrics": {},

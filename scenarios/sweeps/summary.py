@@ -13,7 +13,7 @@ from typing import Any
 
 from analysis.comparison import Difference, common_metrics, compare, mean_over
 from analysis.report import text
-from analysis.report.designs import counted, left_open
+from analysis.report.designs import counted, left_open, listed
 from analysis.report.parts import Design
 from analysis.runs.metrics import FREE_SECTIONS, Metrics, possible_metrics
 from models.errors import InputError
@@ -196,15 +196,17 @@ def sweep_answer(given: Sequence[DesignRuns]) -> tuple[str, ...]:
 
 def _answer(given: Sequence[DesignRuns], made: Sequence[Design], measure: str, words: str) -> str:
     """Return the sentences about one time; empty where fewer than two designs have it."""
-    over = {k: one for k, one in enumerate(made) if not one.unfinished_moves}
+    over = {k: one for k, one in enumerate(made) if not one.undone_moves}
     means = {k: mean for k, one in over.items() if (mean := one.of(measure).mean) is not None}
     if len(means) < 2:
         return ""
-    # Ties go to the lower number, so that the sentence is the same every time.
-    lowest = min(means, key=lambda k: (means[k], k))
-    said = f"{_named(made, lowest)} has the lowest {words}: {text.seconds(means[lowest])}"
+    least = min(means.values())
+    # By their numbers, so that the sentence is the same every time.
+    lowest, *others = sorted(k for k, mean in means.items() if mean == least)
+    who = f"{_named(made, lowest)} and {listed(others)} have" if others else f"{_named(made, lowest)} has"
+    said = f"{who} the lowest {words}: {text.seconds(least)}"
     if 0 not in over:
-        return f"{said}. Nothing is compared: moves of design 0, the baseline, did not end."
+        return f"{said}. Nothing is compared: moves of design 0, the baseline, {made[0].undone_moves.words}."
     if 0 not in means:
         return f"{said}. Nothing is compared: design 0, the baseline, has none."
     changes = {k: found for k in means if k and (found := difference(given[0], given[k], measure)) is not None}
@@ -266,9 +268,7 @@ def _not_told_apart(near: Sequence[int]) -> str:
     """Return a sentence with the designs that are not significantly different from the best; empty for none."""
     if not near:
         return ""
-    names = ", ".join(map(str, near[:_MOST_NAMED]))
-    more = f" and {len(near) - _MOST_NAMED} more" if len(near) > _MOST_NAMED else ""
-    return f" Not significantly different from it: design{'s' if len(near) > 1 else ''} {names}{more}."
+    return f" Not significantly different from it: {listed(near)}."
 
 
 def _unfinished(made: Sequence[Design]) -> str:

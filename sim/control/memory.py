@@ -14,6 +14,7 @@ import numpy as np
 from models.topology.layout import output_bytes
 from sim.control.run_state import StateOn
 from sim.data_plane import CountingPlane
+from sim.plane_values import sizes_of_states
 
 _STORED, _QUEUED, _KEPT, _SENT, _RECEIVED = range(5)  # in the order of the columns of the table
 
@@ -44,8 +45,8 @@ class Memory:
         before, tasks = self._held, len(self.cluster.task_operator)
         self._held = np.zeros((5, tasks), np.int64)
         self._held[_SENT:, : before.shape[1]] = before[_SENT:]
-        for one in self.state.plane.statistics():
-            self._held[_STORED, self.cluster.partition_task[one.partition]] += one.state_bytes
+        partitions, sizes = sizes_of_states(self.state.plane.statistics())
+        np.add.at(self._held[_STORED], np.array(self.cluster.partition_task)[partitions], sizes)
         live = []
         for task, _, queue, _, buffered in np.asarray(self.state.plane.samples()).tolist():
             operator = self.cluster.task_operator[task]

@@ -76,7 +76,8 @@ class Statistics:
         return Count(self.since_ns, self.sampled_ns, tuples)
 
     def _differences(self) -> Iterator[Period]:
-        for one in self.state.plane.statistics():
+        for row in np.asarray(self.state.plane.statistics()).tolist():
+            one = Statistic(*row)
             did = one.since(self._before[one.partition]) if one.partition in self._before else one
             self._before[one.partition] = one
             yield Period(one.partition, self.cluster.host_of(one.partition), did)

@@ -6,9 +6,11 @@ from collections.abc import Hashable, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from sim.migration.protocol import Message
 from sim.migration.reconfiguration import ReconfigurationContext
-from sim.plane_values import Parcel
+from sim.plane_values import Parcel, sizes_of_states
 
 _NO_PARCEL = -1  # the number of a state that is copied, while its key groups stay where they are
 
@@ -106,8 +108,8 @@ class PausingContext(ReconfigurationContext):
 
     def _staying_bytes(self) -> int:
         """Return the bytes of the states at the task that do not move: those of key groups that were taken count 0."""
-        here = {*self._cluster.partitions_at(self.me)}
-        return sum(one.state_bytes for one in self._state.plane.statistics() if one.partition in here)
+        partitions, sizes = sizes_of_states(self._state.plane.statistics())
+        return int(sizes[np.isin(partitions, self._cluster.partitions_at(self.me))].sum())
 
     @property
     def _operator(self) -> Any:

@@ -206,8 +206,97 @@ def test_a_design_whose_move_did_not_end_is_not_compared_without_a_word(
         assert code == 0
         assert f"A move did not end in {stands}: latencies are those of a part" in " ".join(shown.split())
     document = json.loads(run(capsys, "compare", f"{there}:0", f"{there}:1", "--json")[1])
-    assert [one["unfinished"] for one in document["designs"]] == [0, 2]
+    assert [(one["unfinished"], one["cancelled"]) for one in document["designs"]] == [(0, 0), (2, 0)]
     assert "did not end" not in run(capsys, "compare", f"{there}:0", f"{there}:0")[1]
+
+
+CRASH = """
+seed = 1
+duration = "2 s"
+
+[workload.in]
+rate = "200 /s"
+keys = { distribution = "uniform", count = 40 }
+tuple = "100 B"
+
+[operators.in]
+kind = "source"
+
+[operators.count]
+kind = "aggregate"
+inputs = { in = "key" }
+parallelism = 2
+key_groups = 8
+service = { distribution = "deterministic", value = "1 ms" }
+state = { model = "fixed", bytes = "20 kB" }
+
+[operators.out]
+kind = "sink"
+inputs = { count = "shuffle" }
+
+[hosts.h]
+count = 4
+network = "1 MB/s"
+
+[detector]
+heartbeat = "10 ms"
+timeout = "30 ms"
+
+[placement.tasks]
+in-0 = "h-0"
+count-0 = "h-1"
+count-1 = "h-2"
+out-0 = "h-3"
+
+[fault_tolerance]
+method = "region-restart"
+store = "remote"
+remote = "100 MB/s"
+interval = "300 ms"
+barriers = {}
+
+[events.move]
+kind = "reconfigure"
+at = "700 ms"
+operator = "count"
+strategy = "fluid"
+owners = [1, 1, 1, 1, 1, 1, 1, 1]
+
+[events.dies]
+kind = "host-failure"
+at = "1.9 s"
+host = "h-2"
+repair = "100 ms"
+
+[sweep]
+design = ["calm", "crash"]
+
+[designs.calm]
+
+[designs.crash]
+"events.dies.at" = "720 ms"
+"""
+
+
+def test_a_move_that_a_crash_cancelled_is_not_said_to_have_no_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By a run, a sweep, the designs side by side, and a comparison of two."""
+    file, there = tmp_path / "crash.toml", str(tmp_path / "sweep")
+    file.write_text(CRASH)
+    shown = " ".join(run(capsys, "run", str(file), "--set", "design=crash")[1].split())
+    assert "Of 1 reconfiguration: 1 cancelled after a crash." in shown
+    code, shown, said = run(capsys, "sweep", str(file), "--out", there)
+    assert code == 0, said
+    assert "Moves of design 1 were cancelled: their times do not count" in " ".join(shown.split())
+    shown = " ".join(run(capsys, "compare", there)[1].split())
+    assert "crash: a move was cancelled; latencies are those of a part of it." in shown
+    shown = " ".join(run(capsys, "compare", f"{there}:0", f"{there}:1")[1].split())
+    assert "A move was cancelled in 1 of 1 runs of B: latencies are those of a part of it." in shown
+    document = json.loads(run(capsys, "compare", there, "--json")[1])
+    assert [(one["unfinished"], one["cancelled"]) for one in document["designs"]] == [(0, 0), (0, 1)]
+    shown = run(capsys, "sweep", str(file), "--out", there, "--best", "design", "--metric", "latency_s.max")[1]
+    assert "Moves were cancelled with crash in 1: not best there." in " ".join(shown.split())
 
 
 @pytest.fixture

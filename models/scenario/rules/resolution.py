@@ -13,6 +13,7 @@ from models.scenario.job import PerKeyState, PerTupleState
 from models.scenario.resolution import has_nexmark_keys
 from models.scenario.scenario import Scenario
 from models.scenario.workload import Keys, OutputKeys, SellerKeys, UniformKeys, ZipfKeys
+from models.steady_state.scaled_down import MOST
 from models.topology.layout import laws_of_keys
 from models.validation_messages import path_text
 
@@ -21,10 +22,16 @@ _MOST_OF_THEM = 0.9  # of keys: with fewer a state per key is said to differ
 
 
 def few_records(scenario: Scenario, rates_per_s: Mapping[str, float]) -> Iterator[tuple[str, str]]:
-    """Yield (path, text) where simulated records are too few; `rates_per_s`: mean rate that comes to each operator."""
+    """Yield (path, text) where one record stands for more than was measured, or too few are left.
+
+    `rates_per_s`: mean rate that comes to each operator.
+    """
     w = scenario.resolution
     if w == 1:
         return
+    if w > MOST:
+        text = f"is above {display.count(MOST)}, up to which errors were measured: compare results with a lower one"
+        yield "resolution", text
     for name in scenario.workload:
         left = rates_per_s[name] * scenario.duration_s / w
         if 0 < left < _FEW:

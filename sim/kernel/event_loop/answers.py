@@ -176,12 +176,12 @@ class Answers(ABC):
             rows[source, 1] = max(0, log.before(self._clock.now_ns()) - len(log.read))
         return rows
 
-    def statistics(self) -> list[Statistic]:
+    def statistics(self) -> np.ndarray:
         """Return the work so far of each partition but those of sources."""
         check_counts(self._plan)
         partitions = len(self._cluster.partition_task)
         rows = np.zeros((partitions, len(Statistic._fields)), np.int64)
-        return [Statistic(*row) for row in rows[: counted(self.state, partitions, rows)].tolist()]
+        return rows[: counted(self.state, partitions, rows)]
 
     def messages(self) -> Mapping[tuple[int, str], Sequence[int]]:
         """Return (begin of the second, kind) -> (messages, bytes)."""

@@ -33,6 +33,8 @@ class Moving(ABC):
     def __init__(self) -> None:
         """Nothing was taken yet."""
         self._taken: dict[int, tuple[int, ...]] = {}  # partitions by parcel, until they are put
+        self._marked = np.zeros(0, np.bool_)  # (n_partitions,) in use within a call
+        self._passed_at = (-1, -1, -1)  # instant, operator and time: nothing older was there any more
 
     @abstractmethod
     def _act(self) -> None:
@@ -86,9 +88,12 @@ class Moving(ABC):
         senders = np.array(sorted(senders_to(self._cluster, int(u["operator"][0]))), np.int64)
         if not all(placing.all_send_to(state, partition, senders, goal) for partition in partitions):
             raise ValueError("not all tasks upstream send to the next task of a key group")
-        marked = np.zeros(len(state.partitions), np.bool_)
-        marked[numbers] = True
-        if not placing.is_served(state, task, marked):
+        if self._marked.size < len(state.partitions):
+            self._marked = np.zeros(len(state.partitions), np.bool_)
+        self._marked[numbers] = True
+        served = placing.is_served(state, task, self._marked)
+        self._marked[numbers] = False
+        if not served:
             raise ValueError("not all that was sent to the task of a key group has been served")
         operator, from_ns = int(u["operator"][0]), int(u["placed_from"].max())
         if from_ns and not self._is_passed(operator, from_ns):
@@ -122,8 +127,14 @@ class Moving(ABC):
         self._tell()
 
     def _is_passed(self, operator: int, time_ns: int) -> bool:
-        held_up = frontiers.is_held_up(self.state, operator, time_ns)
-        return not held_up and not frontiers.before(self.state, operator, time_ns)
+        # All tasks of a step give at one instant. What is counted for one of them need not be counted for the others.
+        asked = (self._clock.now_ns(), operator, time_ns)
+        if asked != self._passed_at:
+            held_up = frontiers.is_held_up(self.state, operator, time_ns)
+            if held_up or frontiers.before(self.state, operator, time_ns):
+                return False
+            self._passed_at = asked
+        return True
 
     def _put_taken(self, parcel: int, task: int) -> None:
         """Make the key groups that were taken live at their next task."""

@@ -10,7 +10,7 @@ from small_runs import S, binned_records, small_records, small_scenario
 from summaries import document_of
 
 from analysis.documents import from_document, to_document
-from analysis.runs.metrics import metrics_of, possible_metrics
+from analysis.runs.metrics import UndoneMoves, metrics_of, possible_metrics, undone_moves
 from analysis.runs.rebalances import rebalances
 from analysis.runs.run_summary import REBALANCE_PHASES, Rebalance, RunSummary
 from analysis.runs.summary import summarise
@@ -238,6 +238,11 @@ def test_the_document_and_the_metrics_have_rebalances() -> None:
     assert (found["rebalances.count"], found["rebalances.unfinished"]) == (2.0, 0.0)
     assert (found["rebalances.restore_s.mean"], found["rebalances.over_s.max"]) == (15.0, 60.0)
     assert (found["rebalances.captured"], found["rebalances.lost"]) == (7.0, 0.0)
+    # One that is called off is not complete: its times are not those of a move.
+    assert (found["moves.cancelled"], found["moves.completion_s"]) == (1.0, None)
+    assert undone_moves([found]) == UndoneMoves(unfinished=0, cancelled=1)
+    done = metrics_of(summarise(scenario, [run([row()], deliveries=OUTAGE)]))
+    assert (done["moves.cancelled"], done["moves.completion_s"]) == (0.0, 21.0)
     assert {name for name in found if name.startswith("rebalances")} <= set(possible_metrics(scenario))
     none = metrics_of(summarise(scenario, [small_records()]))
     assert not any(name.startswith("rebalances") for name in none)

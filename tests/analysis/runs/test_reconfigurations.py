@@ -64,6 +64,13 @@ def test_one_that_is_cancelled_ends_there_and_says_how_many_steps_were_over() ->
     (found,) = reconfigurations([replace(one, tables={**one.tables, "reconfigurations": cancelled})])
     assert (found.steps_over, found.over_of_all, found.cancelled_s, found.duration_s) == (2, "2 of 3", 0.8, None)
     assert found.latency_max_s == 0.3  # of what was born until then
+    open_ended = reconfigurations([records(NEVER)])[0]
+    summary = replace(summarise(small_scenario(), [small_records()]), reconfigurations=(found, open_ended, open_ended))
+    metrics = metrics_of(summary)
+    counts = ["reconfigurations.count", "reconfigurations.cancelled", "reconfigurations.unfinished", "moves.cancelled"]
+    assert [metrics[name] for name in counts] == [3.0, 1.0, 2.0, 1.0]
+    words = "Of 3 reconfigurations: 1 cancelled after a crash, 2 not over at the end of the run."
+    assert reconfigurations_said(summary)[1] == words
 
 
 def test_extra_memory_is_beyond_what_is_held_before_and_after_so_not_known_until_the_end() -> None:

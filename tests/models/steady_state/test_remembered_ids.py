@@ -9,17 +9,15 @@ from small_runs import small_scenario
 
 from models.steady_state.estimate import BYTES_PER_LOGGED_STEP, Estimate, estimate
 
-CRASH = {"crash": {"at_s": 3.0, "kind": "host-failure", "host": "worker-0"}}
 
-
-def sized(duration_s: float, guarantee: str) -> Estimate:
+def sized(duration_s: float, guarantee: str, crash_s: float = 3.0) -> Estimate:
     tolerance: dict[str, Any] = {"method": "checkpoint", "interval_s": 1.0, "guarantee": guarantee}
     workload = {"in": {"rate": "10000 /s", "keys": {"distribution": "uniform", "count": 4}}}
     scenario = small_scenario(
         duration_s=duration_s,
         workload=workload,
         fault_tolerance=tolerance,
-        events=CRASH,
+        events={"crash": {"at_s": crash_s, "kind": "host-failure", "host": "worker-0"}},
         recording={"detail": "histograms"},
     )
     quick = {name: one.model_copy(update={"service": None}) for name, one in scenario.operators.items()}
@@ -33,5 +31,13 @@ def test_memory_of_ids_does_not_grow_with_the_run(guarantee: str) -> None:
 
 
 def test_a_run_that_is_shorter_than_what_is_remembered_counts_all_its_ids() -> None:
-    made = sized(5.0, "exactly-once")
+    made = sized(5.0, "exactly-once", crash_s=0.0)
     assert made.memory_bytes > made.steps * BYTES_PER_LOGGED_STEP
+
+
+@pytest.mark.parametrize(("crash_s", "looked_for_s"), [(3.0, 2.0), (4.9, 0.1), (9.0, 0.0)])
+def test_until_something_happens_an_id_counts_a_tenth(crash_s: float, looked_for_s: float) -> None:
+    always, made = sized(5.0, "exactly-once", crash_s=0.0), sized(5.0, "exactly-once", crash_s=crash_s)
+    counted = (looked_for_s + 0.1 * (5.0 - looked_for_s)) / 5.0
+    left_out = always.memory_bytes - made.memory_bytes
+    assert left_out == pytest.approx((1 - counted) * made.steps * BYTES_PER_LOGGED_STEP)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from analysis.runs.metrics import UndoneMoves
 from models.errors import InputError
 from scenarios.sweeps.best import best_sentence, best_summary, best_table, check_best, choices
 from scenarios.sweeps.plan import short_values
@@ -21,18 +22,25 @@ def swept(
     values: Mapping[tuple[str, str], Sequence[float | None]],
     key: str = KEY,
     open_ended: Mapping[tuple[str, str], Sequence[int]] = {},
+    cancelled: Mapping[tuple[str, str], Sequence[int]] = {},
 ) -> Any:
     """The result of a sweep of two protocols at some rates; `values` of the metric by (rate, protocol).
 
-    Moves did not end in the replications `open_ended`.
+    Moves did not end in the replications `open_ended`, and were cancelled in those `cancelled`.
     """
     axes = {RATE: tuple(dict.fromkeys(rate for rate, _ in values)), key: ("dcr", "ccr", "dsm")}
     points = [SimpleNamespace(settings=dict(zip(axes, point, strict=True))) for point in product(*axes.values())]
     runs = []
     for one in points:
         at = tuple(one.settings.values())
-        own = {k: {METRIC: value, "moves.bytes": 0.0} for k, value in enumerate(values.get(at, ()))}
-        runs.append({k: {**one} if k in open_ended.get(at, ()) else {**one, DONE: 1.0} for k, one in own.items()})
+        own: dict[int, dict[str, float | None]] = {
+            k: {METRIC: value, "moves.bytes": 0.0} for k, value in enumerate(values.get(at, ()))
+        }
+        for k in set(own) - {*open_ended.get(at, ()), *cancelled.get(at, ())}:
+            own[k][DONE] = 1.0
+        for k in cancelled.get(at, ()):
+            own[k]["moves.cancelled"] = 1.0
+        runs.append(own)
     plan = SimpleNamespace(points=points, scenario=SimpleNamespace(sweep=axes))
     return SimpleNamespace(plan=plan, replications=runs.__getitem__)
 
@@ -53,11 +61,23 @@ def test_a_value_whose_moves_do_not_end_is_not_best_whatever_its_mean() -> None:
     values = {("1 /s", "dcr"): [0.3, 0.3], ("1 /s", "ccr"): [0.2, 0.2], ("1 /s", "dsm"): [0.5, 0.5]}
     result = swept(values, open_ended={("1 /s", "ccr"): [1]})
     (one,) = choices(result, KEY, METRIC)
-    assert (one.means, one.best, one.following, one.unfinished) == ((0.3, 0.2, 0.5), (0,), 2, (1,))
+    assert (one.means, one.best, one.following, one.undone) == ((0.3, 0.2, 0.5), (0,), 2, {1: UndoneMoves(1, 0)})
     assert best_sentence(result, KEY, METRIC).endswith(
         "in 1 setting: dcr in 1. Moves did not end with ccr in 1: not best there."
     )
     assert best_summary(result, KEY, [METRIC])[METRIC][0]["unfinished"] == ["ccr"]
+
+
+def test_a_value_whose_moves_are_cancelled_is_not_best_and_is_told_apart() -> None:
+    values = {("1 /s", "dcr"): [0.3, 0.3], ("1 /s", "ccr"): [0.2, 0.2], ("1 /s", "dsm"): [0.1, 0.1]}
+    result = swept(values, open_ended={("1 /s", "ccr"): [1]}, cancelled={("1 /s", "dsm"): [0], ("1 /s", "ccr"): [0]})
+    (one,) = choices(result, KEY, METRIC)
+    assert (one.best, one.undone) == ((0,), {1: UndoneMoves(1, 1), 2: UndoneMoves(0, 1)})
+    assert best_sentence(result, KEY, METRIC).endswith(
+        "dcr in 1. Moves did not end with ccr in 1 and were cancelled with ccr in 1, dsm in 1: not best there."
+    )
+    (found,) = best_summary(result, KEY, [METRIC])[METRIC]
+    assert (found["unfinished"], found["cancelled"]) == (["ccr"], ["ccr", "dsm"])
 
 
 def test_where_no_move_ends_nothing_is_best() -> None:

@@ -84,9 +84,19 @@ def test_a_single_run_of_each_design_proves_nothing() -> None:
     )
 
 
-def moved(label: str, values: Sequence[float], ends: float | None) -> DesignRuns:
+def test_of_single_runs_all_designs_with_the_lowest_value_are_named() -> None:
+    given = [runs("a", [2.0]), runs("b", [1.0]), runs("c", [1.0]), runs("d", [3.0]), runs("e", [1.0])]
+    (said,) = sweep_answer(given)
+    assert said.startswith("Design 1 (b) and designs 2, 4 have the lowest p99 latency: 1\u00a0s. This may be chance:")
+
+
+def moved(label: str, values: Sequence[float], ends: float | None, cancelled: int = 0) -> DesignRuns:
     made = runs(label, values)
-    return replace(made, metrics=tuple({**one, "moves.bytes": 0.0, "moves.completion_s": ends} for one in made.metrics))
+    moves = {"moves.bytes": 0.0, "moves.completion_s": ends}
+    return replace(
+        made,
+        metrics=tuple({**one, **moves, "moves.cancelled": float(k < cancelled)} for k, one in enumerate(made.metrics)),
+    )
 
 
 def test_a_design_whose_moves_do_not_end_has_not_the_lowest_latency() -> None:
@@ -103,6 +113,19 @@ def test_nothing_is_compared_with_a_baseline_whose_moves_do_not_end() -> None:
         "Design 2 (fast) has the lowest p99 latency: 10\u00a0ms. Nothing is compared: moves of design 0, the baseline, "
         "did not end."
     )
+
+
+def test_moves_that_are_cancelled_are_told_apart_from_those_that_do_not_end() -> None:
+    given = [moved("slow", [0.02] * 3, 1.0), moved("hit", [0.001] * 3, None, 3), moved("both", [0.002] * 3, None, 1)]
+    assert sweep_answer(given)[-1] == (
+        "Moves of design 2 did not end within the run and those of designs 1, 2 were cancelled: their times do not "
+        "count as lowest."
+    )
+    assert sweep_answer(given[:2])[-1] == "Moves of design 1 were cancelled: their times do not count as lowest."
+    against = [given[1], given[0], moved("fast", [0.01] * 3, 1.0)]
+    assert "moves of design 0, the baseline, were cancelled." in sweep_answer(against)[0]
+    against[0] = given[2]
+    assert "moves of design 0, the baseline, did not end or were cancelled." in sweep_answer(against)[0]
 
 
 def test_without_a_baseline_nothing_is_compared() -> None:

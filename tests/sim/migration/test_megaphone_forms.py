@@ -4,7 +4,8 @@ Oracle: closed forms of the mechanism:
 
     step(n) = n b (1/sigma + m/beta + 1/iota)    n key groups of b bytes between two tasks, m senders on a host
     longest latency of all-at-once = its duration = step + 2 phi
-    with overlap: max(B/sigma, m B/beta, B/iota), and the time of up to two key groups; B = n b
+    with overlap: max(B/sigma, m B/beta, B/iota), and the time of up to two key groups; B = n b. Of what a host sends
+    1 - beta/(m sigma) is written then, and waits for its link, when all is written
     T = (s + 2 phi) / (1 - rho)                  s = step(1), rho: load of the busiest task
     longest latency of steps: s + 2 phi with a gap until queues are empty; T without; T + s with lag
     latency of the frontier of all-at-once: the longest is that of a tuple and less than an epoch more; the median is
@@ -16,8 +17,8 @@ Tolerances: 3 % of all-at-once; 5 % of latencies up to rho = 0.5, and with a gap
 
 Other closed forms: the length of a step, to the nanosecond, in `test_megaphone_times.py`; copies that are held,
 exactly, in `test_memory.py`; rounds of tasks that scan their key groups, exactly in `tests/sim/control/test_scans.py`,
-and within 5 % in `tests/scenarios/studies/reproduce/test_live_migration.py`. With overlap a task holds all copies of a
-step from its begin on, so that what has been written and waits for the link has no form.
+and within 5 % in `tests/scenarios/studies/reproduce/test_live_migration.py`. With overlap the table `memory` has all
+copies of a step from its begin on: what is written and waits for the link is counted from messages here.
 """
 
 from __future__ import annotations
@@ -30,12 +31,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bin_jobs import bin_job
+from bin_jobs import StepTimes, bin_job
 from test_megaphone import rows_of
 
 from analysis.runs.reconfigurations import EPOCH_NS, epochs_answered_ns, latencies_of_born
+from models.planning.reconfiguration import steps_of
 from models.records.tables import RunRecords
+from models.scenario.inputs import RunInputs
+from models.scenario.reading import scenario_from
+from scenarios.planning.reconfiguration import optimised_steps
+from sim.control.run_state import RunState
 from sim.kernel.event_loop.plane import CompiledPlane
+from sim.migration.protocol import Message
+from sim.migration.reconfiguration import ReconfigurationContext
+from sim.migration.transport import ProtocolRuntime
+from sim.plane_values import Parcel
 
 SIGMA = IOTA = 1e8  # speeds at which states are written and read [B/s]
 BETA = 1.25e8  # links [B/s]
@@ -162,6 +172,61 @@ def test_with_overlap_it_takes_as_long_as_its_slowest_part() -> None:
     assert measured(crowded(size)).duration_s > 1.4 * one.duration_s
 
 
+def most_unsent(senders: int, sigma: float, monkeypatch: pytest.MonkeyPatch, **event: Any) -> list[float]:
+    """The most that each host has written and not sent, as a part of all that it sends; `senders` tasks on each.
+
+    A state is written when its message is given to the link, and sent one latency before it comes.
+    """
+    hosts, each = 4, 64  # key groups that leave a sender
+    changes: dict[int, list[tuple[int, int]]] = {}
+    send, read = ProtocolRuntime.send, ReconfigurationContext.read
+
+    def written(self: ProtocolRuntime, message: Message, turn: bool, channels: int = 0) -> None:
+        if message.kind == "state":
+            note(self.state, message.sender, message.parcels[0].bytes)
+        send(self, message, turn, channels)
+
+    def come(self: ReconfigurationContext, parcel: Parcel, kind: str, to: Any) -> None:
+        step, carry = to
+        note(self._state, self._run.plan.steps[step][carry].source, -parcel.bytes, ago_ns=round(PHI * 1e9))
+        read(self, parcel, kind, to)
+
+    def note(state: RunState, task: int, size: int, ago_ns: int = 0) -> None:
+        changes.setdefault(state.cluster.task_host[task], []).append((state.clock.now_ns() - ago_ns, size))
+
+    monkeypatch.setattr(ProtocolRuntime, "send", written)
+    monkeypatch.setattr(ReconfigurationContext, "read", come)
+    tasks = senders * hosts  # the odd ones send, which are all those of two hosts
+    raw = job(there(**event), groups=2 * each * tasks, size=1e5, tasks=tasks, hosts=hosts, end="2 s")
+    raw["operators"]["op"]["serialise"] = f"{sigma:.0f} B/s"
+    rows_of(raw, CompiledPlane)
+    found = []
+    for own in changes.values():
+        sizes = np.array([size for _, size in sorted(own)])
+        assert sizes.sum() == 0
+        assert sizes[sizes > 0].sum() == pytest.approx(senders * each * 1e5, rel=1e-3)
+        found.append(float(sizes.cumsum().max() / sizes[sizes > 0].sum()))
+    assert len(found) == hosts // 2
+    return found
+
+
+@pytest.mark.parametrize(
+    ("senders", "sigma", "printed"), [(2, SIGMA, 0.38), (2, 2 * SIGMA, 0.69), (4, SIGMA, 0.69), (1, SIGMA, 0.0)]
+)
+def test_with_overlap_a_host_has_written_what_its_link_has_not_sent(
+    senders: int, sigma: float, printed: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1 - beta / (m sigma) of what it sends, to one key group of the 64 of each sender."""
+    form = max(0.0, 1 - BETA / (senders * sigma))
+    assert form == pytest.approx(printed, abs=0.01)
+    for part in most_unsent(senders, sigma, monkeypatch, overlap="pipelined"):
+        assert form <= part <= form + 1.01 / 64
+
+
+def test_without_overlap_a_host_has_written_all_before_its_link_has_sent_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert min(most_unsent(2, SIGMA, monkeypatch)) == 1.0
+
+
 # -- steps
 
 
@@ -228,14 +293,65 @@ def test_more_bins_of_the_same_size_leave_the_latency(strategy: str) -> None:
 # -- a plan without symmetry
 
 
+def random_owners(tasks: int, groups: int) -> list[int]:
+    """A quarter of the key groups goes anywhere."""
+    draw = Random(4)
+    chosen = {*draw.sample(range(groups), groups // 4)}
+    return [draw.randrange(tasks) if k in chosen else k % tasks for k in range(groups)]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "size", "rho"),
+    [
+        ("fluid", None, 0.19),
+        ("optimised", None, 0.19),
+        ("optimised", None, 0.38),
+        ("batched", 8, 0.19),
+        ("batched", 8, 0.38),
+        ("batched", 16, 0.19),
+    ],
+)
+def test_random_moves_take_as_long_as_their_steps(strategy: str, size: int | None, rho: float) -> None:
+    """What a step takes follows from its moves; the queue before it from the step before, at the busiest task then.
+
+    The time of each step without load is exact (`test_megaphone_times.py`). With a gap no queue is left, and the
+    longest latency is that of the longest step.
+    """
+    tasks, groups, owners = 16, 1024, random_owners(16, 1024)
+    batch = {} if size is None else {"size": size}
+    raw, drained = (
+        job(
+            there(strategy, owners=owners, **batch, **gap),
+            rho,
+            tasks=tasks,
+            groups=groups,
+            end="5 s" if size is None else "1.5 s",
+        )
+        for gap in ({}, {"gap": "drain"})
+    )
+    scenario = scenario_from(raw)
+    steps = steps_of(scenario, "there", RunInputs(steps=optimised_steps(scenario, {})))
+    times = StepTimes(write_ns=5_000_000, send_ns=4_000_000, read_ns=5_000_000, latency_ns=100_000)
+    each_s = np.array([times.step_ns(step.moves, hosts=4) for step in steps]) / 1e9
+    own, busiest = Counter(k % tasks for k in range(groups)), []
+    for step in steps:
+        own.subtract(move.source for move in step.moves)
+        own.update(move.target for move in step.moves)
+        busiest.append(rho / 1.5 * max(own.values()) / (groups / tasks))
+    one, other = measured(raw), measured(drained)
+    queues_s = (each_s / (1 - np.array(busiest)) - each_s)[:-1]  # none is before the first
+    assert one.steps == other.steps == len(steps)
+    assert one.duration_s == pytest.approx(each_s.sum() + queues_s.sum(), rel=0.01)
+    assert other.latency_s - 2 * PHI == pytest.approx(each_s.max(), rel=0.01)  # it takes 2 PHI where nothing moves
+    assert one.latency_s > 1.05 * other.latency_s
+
+
 def test_of_random_moves_those_that_do_not_interfere_take_least() -> None:
     """Matched moves take fewer steps than batches of half as many as there are tasks, less time, and shorter waits.
 
     Batches of as many as there are tasks take fewer steps still and as much time, at the price of longer waits.
     """
-    draw, tasks, groups = Random(4), 16, 1024
-    chosen = {*draw.sample(range(groups), 256)}
-    owners = [draw.randrange(tasks) if k in chosen else k % tasks for k in range(groups)]
+    tasks, groups, owners = 16, 1024, random_owners(16, 1024)
     moves = [(k % tasks, owner) for k, owner in enumerate(owners) if owner != k % tasks]
     busiest = max(*Counter(a for a, _ in moves).values(), *Counter(b for _, b in moves).values())
 

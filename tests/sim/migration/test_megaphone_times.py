@@ -5,16 +5,21 @@ Oracle: times by hand, for tasks with nothing else to do; queues counted from th
 
 from __future__ import annotations
 
+from collections import Counter
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
-from bin_jobs import bin_job
-from test_megaphone import MS, faults, rows_of, watched
+from bin_jobs import StepTimes, bin_job
+from test_megaphone import MS, faults, made, rows_of, watched
 from test_planes import differences
 
+from models.planning.reconfiguration import steps_of
 from models.records.tables import NEVER
-from models.scenario.inputs import Configuration
+from models.scenario.inputs import Configuration, RunInputs
+from models.scenario.reading import scenario_from
+from scenarios.planning.reconfiguration import optimised_steps
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.plain.parcels import Parcels
 from sim.plain.partition import Contents
@@ -68,6 +73,35 @@ def test_a_step_takes_as_long_as_its_states_are_written_sent_and_read(
     assert len(table["step"]) == steps
     assert table["groups"].sum() == 8
     assert table["bytes"].sum() == 800_000
+
+
+@pytest.mark.parametrize("hosts", [16, 4])
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"strategy": "all-at-once"},
+        {"strategy": "all-at-once", "overlap": "pipelined"},
+        {"strategy": "fluid"},
+        {"strategy": "batched", "size": 8},
+        {"strategy": "batched", "size": 16},
+        {"strategy": "optimised"},
+    ],
+    ids=lambda event: "-".join(map(str, event.values())),
+)
+def test_each_step_of_any_moves_takes_what_its_tasks_and_links_take(event: dict[str, Any], hosts: int) -> None:
+    draw, tasks, groups = Random(hosts), 16, 128
+    owners = [draw.randrange(tasks) for _ in range(groups)]
+    raw = idle_job(event | {"owners": owners}, tasks, groups)
+    raw["hosts"]["h"]["count"], raw["hosts"]["h"]["cores"] = hosts, tasks // hosts
+    scenario = scenario_from(raw)
+    steps = steps_of(scenario, "move", RunInputs(steps=optimised_steps(scenario, {})))
+    table = rows_of(raw, PlainPlane).tables["reconfigurations"]
+    speeds = StepTimes(write_ns=2 * MS, send_ns=10 * MS, read_ns=5 * MS, latency_ns=MS)
+    expected = [speeds.step_ns(step.moves, hosts, together="overlap" not in event) for step in steps]
+    assert (table["installed_ns"] - table["from_ns"]).tolist() == expected
+    if event["strategy"] == "optimised":
+        moves = [one for step in steps for one in step.moves]
+        assert len(steps) == max(max(Counter(side).values()) for side in zip(*(one[1:] for one in moves), strict=True))
 
 
 def test_a_step_is_over_when_all_its_states_are_there_also_where_the_run_ends_in_the_gap_behind() -> None:
@@ -156,6 +190,18 @@ def test_a_drain_that_looks_once_is_noticed(monkeypatch: pytest.MonkeyPatch) -> 
     """What waited for the step has been served then, and more has come meanwhile."""
     monkeypatch.setattr(PlainPlane, "has_waited", lambda *_: False)
     assert any("is full" in one for one in full_queues(busy_job("drain")))
+
+
+def test_a_time_that_has_passed_says_nothing_of_a_later_one() -> None:
+    """Asked in one instant: a task that gives its key groups is looked at with the time of its own step."""
+    control = made(busy_job("0 s") | {"events": {}}, CompiledPlane)
+    control.start()
+    control.run(500 * MS)
+    plane, operator = control.plane, 1
+    assert isinstance(plane, CompiledPlane)
+    assert plane._is_passed(operator, 1)
+    assert not plane._is_passed(operator, 500 * MS)  # queues are not empty
+    assert plane._is_passed(operator, 1)
 
 
 # -- what waits

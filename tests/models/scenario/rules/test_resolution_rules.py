@@ -116,12 +116,16 @@ def test_a_resolution_that_leaves_hardly_a_record_is_warned_of() -> None:
     """2,000 records come at 200 /s in 10 s: with 20 in place of one just 100 are left, with 25 there are 80."""
     scenario = read_scenario("examples/two-hosts.toml").scenario
     said = {}
-    for w in (1, 20, 25, 10**9):
+    for w in (1, 20, 25, 1000, 10**9):
         coarse = scenario_with(scenario, {"duration": "10 s", "events": {}, "resolution": w})
         said[w] = [one.text for one in warnings(coarse) if one.path == "resolution"]
     assert said[1] == said[20] == []
     assert said[25] == ["leaves 80 simulated records of orders in the run, too few to tell much"]
-    assert said[10**9] == ["leaves fewer than 1 simulated records of orders in the run, too few to tell much"]
+    assert [len(said[w]) for w in (1000, 10**9)] == [1, 2]
+    assert said[10**9] == [
+        "is above 1,000, up to which errors were measured: compare results with a lower one",
+        "leaves fewer than 1 simulated records of orders in the run, too few to tell much",
+    ]
 
 
 KEYS = {
