@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,13 @@ MIB = 2**20
 
 
 EXPONENTIAL: dict[str, Any] = {"distribution": "exponential"}
+WINDOWS: dict[str, dict[str, Any] | None] = {
+    "no window": None,
+    "windows of 10 s": {"length": "10 s"},
+    "windows of 1 s": {"length": "1 s"},
+    "windows of 10 s, every 2 s": {"length": "10 s", "slide": "2 s"},
+    "windows of 1 s, every 0.1 s": {"length": "1 s", "slide": "100 ms"},
+}
 LAWS: dict[str, dict[str, Any]] = {
     "exponential": EXPONENTIAL,
     "gamma": {"distribution": "gamma", "shape": 2.0},
@@ -52,8 +60,12 @@ def scenario(
     checkpoints: bool = False,
     detail: str = "auto",
     law: dict[str, Any] = EXPONENTIAL,
+    window: dict[str, Any] | None = None,
 ) -> Any:
-    """The job on 25 hosts: one task of both operators on each of 20, sources and sinks on the other five."""
+    """The job on 25 hosts: one task of both operators on each of 20, sources and sinks on the other five.
+
+    `window`: of the second operator.
+    """
     from models.scenario.reading import scenario_from  # noqa: PLC0415 - imports are measured, too
 
     operator = {
@@ -71,7 +83,7 @@ def scenario(
             "operators": {
                 "in": {"kind": "source", "parallelism": 5},
                 "one": operator | {"inputs": {"in": "key"}, "output": {"keys": keys}},
-                "two": operator | {"inputs": {"one": "key"}},
+                "two": operator | {"inputs": {"one": "key"}} | ({"window": window} if window else {}),
                 "out": {"kind": "sink", "parallelism": 5, "inputs": {"two": "shuffle"}},
             },
             "hosts": {
@@ -354,6 +366,27 @@ def laws(scale: float, repeats: int) -> None:
             line(f"{kernel}, {name}", f"{statistics.median(took) * 1e9:,.0f} ns/step")
 
 
+def windows(scale: float, repeats: int) -> None:
+    """A step where the second operator counts 6,000 keys in windows, and its results, in both kernels, by CPU time."""
+    from sim.engine import simulate  # noqa: PLC0415
+
+    seconds = max(1.0, scale * ENGINE_TUPLES / Job().rate_per_s)
+    planes = {"scan": None, "event loop": import_module("sim.kernel.event_loop.plane").CompiledPlane}
+    for name, window in WINDOWS.items():
+        cost: dict[str, list[float]] = {kernel: [] for kernel in planes}
+        made = scenario(Job(), seconds, detail="histograms", window=window)
+        for turn in range(repeats + 1):
+            for kernel, plane in planes.items():
+                began = time.process_time()
+                records = simulate(made, replication=turn, plane=plane)
+                took = time.process_time() - began
+                if turn > 0:  # the first may compile
+                    cost[kernel].append(took / applied(records, "one", "two") * 1e9)
+        for kernel, values in cost.items():
+            line(f"{name}, {kernel}", f"{statistics.median(values):,.0f} ns/step")
+        line(f"{name}, event loop / scan", f"{ratio(cost['event loop'], cost['scan']):,.2g} x")
+
+
 def million(scale: float, repeats: int) -> None:
     """4 million records/s through one stateful operator of 64 tasks, 3 s at scale 1."""
     rate_per_s, seconds = 4e6, max(0.02, 3 * scale)
@@ -379,26 +412,27 @@ def long(scale: float, repeats: int) -> None:
 
 
 def watermarks(scale: float, repeats: int) -> None:
-    """CPU time of a watermark over a channel, with 16, 256 and 4,096 key groups, and of a barrier over 256 channels."""
+    """CPU time of a watermark over a channel, by key groups and kernel, and of a barrier over 256 channels."""
     from models.steady_state.estimate import watermarks as count  # noqa: PLC0415
     from sim.engine import simulate  # noqa: PLC0415
 
     seconds = max(0.2, 10 * scale)
-    for chained in (False, True):
+    planes = {"event loop": import_module("sim.kernel.event_loop.plane").CompiledPlane, "scan": None}
+    for (kernel, plane), chained in product(planes.items(), (False, True)):
         cost: dict[int, list[float]] = {}
         for groups in (16, 256, 4096):
             short, full = (timed_job(groups, chained, length) for length in (0.1, seconds))
-            simulate(short)
+            simulate(short, plane=plane)
             for _ in range(repeats):
                 began = time.process_time()
-                simulate(short)
+                simulate(short, plane=plane)
                 between = time.process_time()
-                simulate(full)
+                simulate(full, plane=plane)
                 took = time.process_time() - between - (between - began)
                 cost.setdefault(groups, []).append(took / (count(full) - count(short)) * 1e6)
             what = "from an operator with as many" if chained else "from sources"
-            line(f"{groups:,} key groups, {what}", f"{statistics.median(cost[groups]):,.2f} us")
-        at_most("4,096 / 16", ratio(cost[4096], cost[16]), 1.5)
+            line(f"{kernel}, {groups:,} key groups, {what}", f"{statistics.median(cost[groups]):,.2f} us")
+        at_most(f"{kernel}, 4,096 / 16", ratio(cost[4096], cost[16]), 1.5)
     for each, calls in ((1, "256 calls"), (16, "16 calls")):
         line(f"a barrier over 256 channels, {calls}", f"{barrier(each) * 1e3:,.2f} ms")
     at_most("a barrier over 256 channels, one call", barrier(256) * 1e3, 1, "ms")
@@ -454,7 +488,8 @@ def start(scale: float, repeats: int) -> None:
 
 
 SECTIONS = {
-    section.__name__: section for section in (loop, scan, overload, laws, million, long, failures, watermarks, start)
+    section.__name__: section
+    for section in (loop, scan, overload, laws, windows, million, long, failures, watermarks, start)
 }
 
 

@@ -44,9 +44,9 @@ RUNS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
             ("elasticity", ONE),
             ("best-rebalance", "duration=2 min", ONE, EARLY, 'events.move.protocol="ccr"'),
             ("elastic-line", ONE),
-            ("windowed-join", SHORT, ONE),
+            ("windowed-join", SHORT, ONE, CHECKPOINTS),
             ("backpressure", "duration=50 s", ONE),
-            ("windowed-join", SHORT, ONE, HISTOGRAMS),
+            ("windowed-join", SHORT, ONE, CHECKPOINTS, HISTOGRAMS),
             ("flink-recovery", *KILLED),
             ("flink-recovery", *KILLED, "fault_tolerance.barriers.unaligned=true"),
             ("flink-recovery", *KILLED, 'operators.clicks.reading={ file = "200 ms", order = "newest-first" }'),
@@ -55,7 +55,14 @@ RUNS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
             ("user-rebalance", "duration=30 s", "warmup=5 s", "events.move.at=10 s", "workload.views.rate=200 /s", ONE),
         ),
     ),
-    "scan": (SCAN, (("mm1", SHORT, ONE), ("mm1", SHORT, ONE, TWO_HOSTS, CHECKPOINTS, HISTOGRAMS))),
+    "scan": (
+        SCAN,
+        (
+            ("mm1", SHORT, ONE),
+            ("mm1", SHORT, ONE, TWO_HOSTS, CHECKPOINTS, HISTOGRAMS),
+            ("windowed-join", SHORT, ONE),
+        ),
+    ),
     "plain": (
         EVENT_LOOP,
         (

@@ -27,6 +27,7 @@ from sim.kernel.scan.saving import keys_of
 _FUNCTIONS = {
     "scan": 113,
     "saving scan": 140,
+    "timed scan": 147,
     "plain": 183,
     "extended": 312,
     "both": 300,
@@ -85,7 +86,7 @@ def compilation(plan: RunPlan, told: Callable[[float], None]) -> Iterator[None]:
 
 
 def code_for(plan: RunPlan) -> str:
-    """Return the name of the code that a run needs most of: each kernel is compiled in two forms."""
+    """Return the name of the code that a run needs most of: each kernel is compiled in several forms."""
     return code_of(kernel_for(plan), plan)
 
 
@@ -96,7 +97,10 @@ def code_of(kernel: Kernel, plan: RunPlan) -> str:
     if kernel.name == BOTH:
         return "lending" if lends(plan) else "both"
     if kernel.name == SCAN:
-        return "saving scan" if plan.scenario.fault_tolerance.takes_checkpoints else "scan"
+        if plan.scenario.fault_tolerance.takes_checkpoints:
+            return "saving scan"
+        timed = any(one.windows is not None or one.timer_ns for one in plan.operators)
+        return "timed scan" if timed else "scan"
     return "extended" if needs_more(plan) else "plain"
 
 

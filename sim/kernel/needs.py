@@ -29,7 +29,7 @@ from sim.operator_plan import OperatorPlan
 
 T = TypeVar("T")
 
-_KINDS = ("source", "map", "filter", "aggregate", "sink")
+_KINDS = ("source", "map", "filter", "aggregate", "join", "sink")
 
 
 class Need(NamedTuple):
@@ -186,6 +186,35 @@ def _is_source_with_service(_: _Run, operator: OperatorPlan) -> str | None:
     return _when(operator.is_source and serves, f"the source {operator.name} has a service")
 
 
+def _has_event_time_beside_others(run: _Run, operator: OperatorPlan) -> str | None:
+    """The scan knows windows and timers where nothing else happens: it neither saves them nor hands them over."""
+    others = run.plan.scenario.events or run.plan.keeps_ids or run.plan.scenario.fault_tolerance.takes_checkpoints
+    if not others or (operator.windows is None and not operator.timer_ns):
+        return None
+    what = "is a join" if operator.joins is not None else "has a window" if operator.windows else "has a timer"
+    return f"{operator.name} {what}"
+
+
+def _passes_in_a_pool(_: _Run, operator: OperatorPlan) -> str | None:
+    """A watermark passes when all services before it have ended, which is not when the next one begins."""
+    pool = operator.timed and operator.description.threads > 1
+    return _when(pool, f"watermarks pass {operator.name}, which has several threads")
+
+
+def _hears_apart(run: _Run, operator: OperatorPlan) -> str | None:
+    """The key groups of a task may have different event times: over `forward` each hears one task."""
+    forward = "forward" in operator.description.inputs.values()
+    several = operator.description.groups > operator.description.parallelism
+    return _when(operator.timed and forward and several, f"key groups of {operator.name} hear different tasks")
+
+
+def _passes_back(_: _Run, operator: OperatorPlan) -> str | None:
+    """What a watermark causes reaches an operator with a lower number after all else of the instant."""
+    before = [edge.down.name for edge in operator.edges if edge.down.index < operator.index]
+    passes = operator.timed and not operator.is_source and bool(before)
+    return _when(passes, f"watermarks pass {operator.name}, which stands behind {before[0] if before else ''}")
+
+
 def _is_shared_with_others(_: _Run, host: _Host) -> str | None:
     return _when(host.group.load is not None, f"others take a part of the CPU of {host.name}")
 
@@ -202,6 +231,14 @@ def _shares_its_link(run: _Run, host: _Host) -> str | None:
     """Several operators send over the link: what waits there comes from both."""
     senders = [run.plan.operators[operator].name for operator in run.link_users[host.number]]
     return _when(len(senders) > 1, f"{' and '.join(senders[:2])} share the link of {host.name}")
+
+
+def _has_watermarks(run: _Run, host: _Host) -> str | None:
+    """On a link the order of what is sent at one instant counts: these leave after all services have ended."""
+    if any(operator.timed for operator in run.operators_on(host)):
+        return f"watermarks go over the link of {host.name}"
+    timers = any(operator.timer_ns for operator in run.operators_on(host))
+    return _when(timers, f"outputs of a timer go over the link of {host.name}")
 
 
 def _saves_on_a_thread(run: _Run, operator: OperatorPlan) -> str | None:
@@ -255,8 +292,10 @@ OF_RUN: tuple[Row[RunPlan], ...] = (
 OF_OPERATOR: tuple[Row[OperatorPlan], ...] = (
     Row(_applies_out_of_order),
     Row(lambda _, one: _when(one.description.kind not in _KINDS, f"{one.name} is a {one.description.kind}")),
-    Row(lambda _, one: _when(one.description.window is not None, f"{one.name} has a window")),
-    Row(lambda _, one: _when(one.description.timer is not None, f"{one.name} has a timer")),
+    Row(_has_event_time_beside_others),
+    Row(_passes_in_a_pool),
+    Row(_hears_apart),
+    Row(_passes_back),
     Row(lambda _, one: _when(one.description.postpone is not None, f"{one.name} postpones its outputs")),
     Row(lambda _, one: _when(one.description.scan_s is not None, f"{one.name} scans its key groups"), (ActionPlane,)),
     Row(lambda _, one: _when(one.counts is not None, f"{one.name} has a selectivity for each input")),
@@ -275,6 +314,7 @@ OF_HOST: tuple[Row[_Host], ...] = (
 OF_LINK: tuple[Row[_Host], ...] = (
     Row(lambda run, host: _when(run.plan.fair, f"the link of {host.name} is shared evenly")),
     Row(_shares_its_link),
+    Row(_has_watermarks),
 )
 OF_STATE: tuple[Row[OperatorPlan], ...] = (
     Row(_saves_on_a_thread),

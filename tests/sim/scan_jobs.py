@@ -5,7 +5,11 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from small_jobs import random_job
+from small_jobs import random_job, random_joins, random_windows
+
+from models.scenario.inputs import RunInputs
+from models.scenario.scenario import Scenario
+from sim.control.cluster import RunPlan
 
 LATTICE_MS = 5
 
@@ -78,6 +82,49 @@ def writing_job(draw: Random) -> dict[str, Any]:
             operator.pop("serialise", None)
     raw["fault_tolerance"]["interval"] = draw.choice(["5 ms", "10 ms", "50 ms", "100 ms"])
     return raw
+
+
+def timed_job(draw: Random) -> dict[str, Any]:
+    """Aggregates with windows, joins and timers: watermarks, some of them at instants of all else."""
+    raw = draw.choice([random_windows, random_joins])(draw, fault_tolerance={"method": "none"})
+    raw["hosts"]["h"].update(cpu="dedicated", speed=draw.choice([1.0, 1.0, 0.37, 3.0]))
+    raw["hosts"]["h"].pop("network", None)
+    workload = raw["workload"]["src"]
+    workload["rate"] = f"{draw.choice([5, 40, 200])} /s"
+    if draw.random() < 0.3:
+        workload["batch"] = draw.choice([20, {"distribution": "geometric", "mean": 4}])
+    if draw.random() < 0.35:
+        _on_a_lattice(draw, raw)
+        workload["watermark"] = draw.choice(["50 ms", "100 ms", "25 ms"])
+    if draw.random() < 0.3:
+        _with_a_second_source(draw, raw)
+    _without_pools_and_links_of_watermarks(draw, raw)
+    return raw
+
+
+def _with_a_second_source(draw: Random, raw: dict[str, Any]) -> None:
+    """One that reads into the same operators, slower or with watermarks of its own."""
+    operators, workload = raw["operators"], raw["workload"]["src"]
+    raw["operators"] = {"other": operators["src"] | {"parallelism": draw.randint(1, 2)}, **operators}
+    raw["workload"]["other"] = workload | {"rate": "20 /s", "watermark": draw.choice(["100 ms", "1 s", "77 ms"])}
+    raw["workload"]["other"].pop("batch", None)
+    for operator in operators.values():
+        inputs = operator.get("inputs", {})
+        if "src" in inputs and operator["kind"] != "join" and inputs["src"] != "forward":
+            operator["inputs"] = inputs | {"other": inputs["src"]}
+
+
+def _without_pools_and_links_of_watermarks(draw: Random, raw: dict[str, Any]) -> None:
+    """Operators that pass watermarks have one thread, and no link with a bandwidth."""
+    links = draw.random() < 0.3
+    if links:
+        _with_links_of_their_own(draw, raw)
+    made = Scenario.model_validate(raw, context={"units": True}, by_alias=True, by_name=False)
+    for operator in RunPlan.of(made, RunInputs(), 0).operators:
+        if operator.timed:
+            raw["operators"][operator.name].pop("threads", None)
+        if links and (operator.timed or operator.timer_ns):
+            raw["hosts"][f"g{operator.name}"].pop("network", None)
 
 
 def _on_single_cores(raw: dict[str, Any]) -> None:

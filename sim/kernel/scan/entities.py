@@ -17,15 +17,18 @@ LOG_CHUNK = 64  # arrivals in one piece of a log
 # Tuples that are done together: one short loop after the other overlaps what waits for memory and logarithms.
 BATCH = 1024
 DONE, GROW, REFILL, FLUSH, CHECKPOINTS_FULL = range(5)  # why the scan stops
+MARK = -1 << 62  # in place of a key: the item is a watermark (`event_time`)
 
 # A tuple for a partition; `at` is when it arrives, or when it was handed to the link. `origin` is the task that sent
 # it, or where checkpoints are taken the partition.
 _PARCEL = [("at", "i8"), ("id", "u8"), ("created", "i8"), ("key", "i8"), ("partition", "i4"), ("origin", "i4")]
 PARCEL = np.dtype(_PARCEL, align=True)
-QUEUED = np.dtype([*_PARCEL, ("ns", "i8")], align=True)  # that waits for a task, and how long its service takes
+# One that waits for a task, and how long its service takes. No kind of these records begins with the fields of another:
+# Numba would pass one for the other, with a warning.
+QUEUED = np.dtype([("ns", "i8"), *_PARCEL], align=True)
 
 # A tuple in service, or done with it.
-SLOT = np.dtype([*_PARCEL, ("start", "i8"), ("end", "i8")], align=True)
+SLOT = np.dtype([("start", "i8"), ("end", "i8"), *_PARCEL], align=True)
 
 # What is on its way to an operator; that behind the last operator is in front of the links.
 BOX = np.dtype([("first", "i8"), ("room", "i8"), ("n", "i8"), ("sent", "i8"), ("sum", "u8")], align=True)

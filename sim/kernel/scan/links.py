@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sim.kernel.event_loop.codes import NONE
-from sim.kernel.scan.entities import CHUNK, DONE, GROW
+from sim.kernel.scan.entities import CHUNK, DONE, GROW, MARK
 from sim.kernel.scan.order import gather
 from sim.kernel.scan.send import link_room, post
 from sim.kernel.tools.cache import kernel
@@ -92,9 +92,10 @@ def sum_queues(state: State, counts: np.ndarray, sums: np.ndarray) -> None:
                 piece = state.chunk_next[piece]
                 place = 0
             e = state.chunks[piece * CHUNK + place]
-            operator = state.partition_operator[e.partition]
-            counts[operator] += 1
-            sums[operator] += e.id
+            if not state.watermarks or e.key != MARK:
+                operator = state.partition_operator[e.partition]
+                counts[operator] += 1
+                sums[operator] += e.id
             place += 1
 
 
@@ -123,9 +124,25 @@ def copy_arrivals(state: State, found: np.ndarray) -> None:
             if place == CHUNK:
                 piece = state.chunk_next[piece]
                 place = 0
-            found[made] = state.chunks[piece * CHUNK + place].at
-            made += 1
+            if not state.watermarks or state.chunks[piece * CHUNK + place].key != MARK:
+                found[made] = state.chunks[piece * CHUNK + place].at
+                made += 1
             place += 1
+
+
+@kernel
+def count_tuples(state: State, found: np.ndarray) -> None:
+    """Write how many tuples wait for each task: no watermarks."""
+    for task in range(state.options.tasks):
+        q = state.queues[task]
+        piece, place, tuples = q.head, q.head_place, 0
+        for _ in range(q.n):
+            if place == CHUNK:
+                piece = state.chunk_next[piece]
+                place = 0
+            tuples += state.chunks[piece * CHUNK + place].key != MARK
+            place += 1
+        found[task] = tuples
 
 
 LINK = np.dtype([("free", "i8"), ("rate", "f8")], align=True)

@@ -13,8 +13,8 @@ from sim.control.cluster import Cluster, RunPlan
 from sim.data_plane import Listener
 from sim.kernel.event_loop import pools
 from sim.kernel.scan import recording, saving, setup, span
-from sim.kernel.scan.entities import CHECKPOINTS_FULL, DONE, FLUSH, REFILL
-from sim.kernel.scan.links import copy_arrivals, sum_queues, waiting_ns
+from sim.kernel.scan.entities import CHECKPOINTS_FULL, DONE, FLUSH, MARK, REFILL
+from sim.kernel.scan.links import copy_arrivals, count_tuples, sum_queues, waiting_ns
 from sim.kernel.scan.state import ScanState
 from sim.kernel.tools.cache import entry
 from sim.plane_values import Key, Row
@@ -146,10 +146,18 @@ class ScanPlane:
     def samples(self) -> np.ndarray:
         """Return a row for each live task."""
         rows = self._sample.copy()
-        rows[:, 2], rows[:, 3] = self._waits, self._busy
+        rows[:, 2], rows[:, 3] = self._tuples_waiting(), self._busy
         if self.state.saves:
             rows[:, 4] = saving.kept(self.state, len(rows))
         return rows[self._live]
+
+    def _tuples_waiting(self) -> np.ndarray:
+        """Return how many tuples wait for each task (n_tasks,)."""
+        if not self.state.watermarks:
+            return self._waits
+        found = np.zeros(self._waits.size, np.int64)
+        count_tuples(self.state, found)
+        return found
 
     def buffers(self) -> list[Row]:
         """No queue has a bound."""
@@ -192,13 +200,14 @@ class ScanPlane:
         return [
             (index, int(state.operators["applied"][index]), 0, 0)
             for index, plan in enumerate(self._plan.operators)
-            if not plan.is_source
+            if not plan.is_source and plan.reckoned
         ]
 
     def _coming(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """(operators, tuples), both (n,), of all that is on its way and in service, but for what waits in queues."""
         state = self.state
         *boxes, links = [state.box[int(box["first"]) :][: int(box["n"])] for box in state.boxes]
+        boxes = [parcels[parcels["key"] != MARK] for parcels in boxes] if state.watermarks else boxes
         for operator, parcels in enumerate(boxes):
             yield np.full(parcels.size, operator), parcels
         yield state.partition_operator[links["partition"]], links
@@ -213,7 +222,7 @@ class ScanPlane:
 
     def _waiting(self) -> dict[str, np.ndarray]:
         """Return the table of what waits for the tasks, task after task, each in order."""
-        n = self.state.queues["n"][: self._task_operator.size]
+        n = self._tuples_waiting()
         arrivals = np.empty(n.sum(), np.int64)
         copy_arrivals(self.state, arrivals)
         tasks = np.arange(n.size, dtype=np.int32)

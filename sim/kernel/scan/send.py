@@ -194,7 +194,7 @@ def complete(state: State, operator: int) -> bool:
     _keep(state, operator, n)
     op.applied += n
     op.sum += total
-    if op.edges > 0:
+    if op.edges > 0 and not (state.watermarks and op.windowed):
         whole = state.draws[operator].whole + (state.draws[operator].rest > 0)
         if within_a_second(state) and is_straight(state, operator):
             _count_second_of_span(state, operator)
@@ -329,7 +329,7 @@ def _send_outputs(state: State, operator: int, n: int) -> None:
     stage = state.stages[operator]
     _count_second_of_span(state, operator)
     for k in range(stage.first_edge, stage.first_edge + stage.edges):
-        _send_over(state, k, n)
+        send_over(state, k, n)
 
 
 @kernel
@@ -339,7 +339,7 @@ def _count_second_of_span(state: State, operator: int) -> None:
 
 
 @kernel
-def _send_over(state: State, number: int, n: int) -> None:
+def send_over(state: State, number: int, n: int) -> None:
     """Send the first `outputs` over an edge."""
     edge = state.edges[number]
     b = state.boxes[edge.down]

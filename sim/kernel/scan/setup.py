@@ -9,7 +9,7 @@ from sim.control.cluster import Cluster, RunPlan
 from sim.kernel.event_loop import pools, setup
 from sim.kernel.event_loop.codes import BROADCAST, NONE
 from sim.kernel.scan import recording as scan_recording
-from sim.kernel.scan import saving
+from sim.kernel.scan import saving, timed
 from sim.kernel.scan.entities import BATCH, BOX, CHUNK, PARCEL, QUEUED, SERVER, SLOT, STAGE
 from sim.kernel.scan.links import LINK, QUEUE
 from sim.kernel.scan.send import MESSAGES
@@ -48,6 +48,7 @@ def state(
     threads = int(servers["threads"].sum())
     tolerance = plan.scenario.fault_tolerance
     saves = tolerance.takes_checkpoints and tolerance.job_checkpoints is None  # else the event loop takes them
+    hears = operators["windowed"].any() or operators["timer"].any()
     made = ScanState(
         stages=_stages(cluster, operators, servers),
         stage_tasks=stage_tasks(cluster),
@@ -95,6 +96,7 @@ def state(
         messages=np.zeros(_SECONDS, MESSAGES),
         message_rows=np.zeros(4 * _SECONDS, MESSAGES),
         **(saving.arrays(plan, cluster) if saves or counts_states else saving.empty()),
+        **(timed.arrays(plan, cluster) if hears else timed.empty()),
     )
     shortest = max(1, min(plan.latency_ns, (_SECONDS - 2) * _SECOND))
     made.span["shortest"], made.span["length"] = shortest, max(1_000_000, shortest)
@@ -107,6 +109,9 @@ def state(
     if saves:
         made.save()
         saving.begin(made, plan)
+    if hears:
+        made.pass_watermarks()
+        timed.begin(made, plan, cluster)
     return made
 
 
@@ -150,6 +155,9 @@ def _fan(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarray:
     for operator, record in zip(plan.operators, operators, strict=True):
         outputs = 1 if operator.is_source else int(np.ceil(operator.description.most_selective))
         made[record["first_edge"] : record["first_edge"] + record["edges"]] *= outputs
+        if operator.timed:  # watermarks need room, too
+            own = made[record["first_edge"] : record["first_edge"] + record["edges"]]
+            own[:] = np.maximum(own, 1)
     return made.astype(np.int64)
 
 
@@ -157,6 +165,10 @@ def grow(state: ScanState, recording: scan_recording.Kept) -> None:
     """Give the kernel more room where it may have stopped for want of it."""
     need = max(1, int(state.requests["need"]))
     scan_recording.grow(state, recording, need)
+    if state.watermarks:
+        timed.grow(state)
+        need = max(need, int(state.requests["results"]))
+        state.requests["results"] = 0
     operator = int(state.topological[min(int(state.progress["place"]), int(state.options["operators"]) - 1)])
     stage = state.stages[operator]
     edges = range(int(stage["first_edge"]), int(stage["first_edge"] + stage["edges"]))

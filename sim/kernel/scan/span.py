@@ -21,7 +21,8 @@ import numpy as np
 
 from sim.kernel.event_loop.codes import NONE
 from sim.kernel.scan.checkpoints import checkpoints_fit, next_cut, process_checkpoints, take_turns
-from sim.kernel.scan.entities import BATCH, CHECKPOINTS_FULL, CHUNK, DONE, FLUSH, GROW, REFILL, earliest, occupy
+from sim.kernel.scan.entities import BATCH, CHECKPOINTS_FULL, CHUNK, DONE, FLUSH, GROW, MARK, REFILL, earliest, occupy
+from sim.kernel.scan.event_time import emit_timers, finish, mark_sides, send_ticks
 from sim.kernel.scan.kept import log_fits, note_arrival, note_start
 from sim.kernel.scan.links import LINK_OLD, append, has_chunk, lacks, remove_first, send_over_links
 from sim.kernel.scan.order import gather
@@ -85,6 +86,8 @@ PROGRESS = np.dtype(
         ("next", "i8"),  # what the phase comes to next
         ("due", "i8"),  # what arrives at the operator, or comes to its links, in the span
         ("done", "i8"),  # services that are completed but for their effects
+        ("apart", "i8"),  # watermarks, and what enters windows, of those whose effects are done
+        ("turn", "i8"),  # of these
     ],
     align=True,
 )
@@ -93,6 +96,7 @@ REQUESTS = np.dtype(
     [
         ("need", "i8"),  # completed services that there must be room for
         ("refill", "i8"),  # source whose arrivals have run out
+        ("results", "i8"),  # of windows or joins, or watermarks: that there must be room for
     ],
     align=True,
 )
@@ -202,6 +206,8 @@ def _source(state: State, operator: int) -> int:
                 return lacks(state, upto - b.emitted)
             state.span.most += upto - b.emitted
             send_arrivals(state, operator, source, upto)
+        if state.watermarks and not send_ticks(state, operator, source):
+            return GROW
         state.progress.next += 1
     state.progress.phase = LINK_OLD
     state.progress.next = 0
@@ -266,6 +272,8 @@ def _operator(state: State, operator: int) -> int:
         why = _take_in(state, operator) if state.operators[operator].has_service else _pass_on(state, operator)
         if why != DONE:
             return why
+        if state.watermarks and op.timer > 0 and not emit_timers(state, operator):
+            return GROW
         _keep_the_rest(state, operator)
         state.progress.phase = LINK_OLD
         state.progress.next = 0
@@ -277,7 +285,7 @@ def _go_on(state: State, operator: int) -> int:  # noqa: PLR0912 - stops anywher
     """Go on with what was in service before the span, in the order of the starts; then with the queues."""
     stage = state.stages[operator]
     while True:
-        if state.progress.done == state.done.shape[0] and not complete(state, operator):
+        if state.progress.done == state.done.shape[0] and not _complete(state, operator):
             return GROW
         if state.progress.next == stage.tasks:
             break
@@ -380,16 +388,36 @@ def _draw(state: State, operator: int, n: int) -> None:
 
 
 @kernel
+def _complete(state: State, operator: int) -> bool:
+    """Effects of all that is done; False if there is no room for them yet."""
+    if state.watermarks:
+        return finish(state, operator)
+    return complete(state, operator)
+
+
+@kernel
+def _take_no_time(state: State, operator: int, first: int, n: int) -> None:
+    """Of the first n of `done` watermarks take no time."""
+    for k in range(n):
+        if state.done[k].key == MARK:
+            state.drawn[k] = 0
+    if state.operators[operator].joins != NONE:
+        mark_sides(state, operator, first, n)
+
+
+@kernel
 def _take_in(state: State, operator: int) -> int:
     """Serve the arrivals of the span, a batch at a time: draw service times, take turns, then complete."""
     while True:
-        if state.progress.done > 0 and not complete(state, operator):
+        if not _complete(state, operator):
             return GROW
         if state.progress.next == state.progress.due:
             return DONE
         n = min(state.done.shape[0], state.progress.due - state.progress.next)
         _fetch(state, operator, state.progress.next, n)
         _draw(state, operator, n)
+        if state.watermarks:
+            _take_no_time(state, operator, state.progress.next, n)
         if not _take_turns(state, operator, n):
             return lacks(state, 1)
 
@@ -443,7 +471,7 @@ def _pass_on(state: State, operator: int) -> int:
     """Complete the arrivals of the span at an operator without a service at once."""
     place = state.boxes[operator].first
     while True:
-        if state.progress.done > 0 and not complete(state, operator):
+        if not _complete(state, operator):
             return GROW
         if state.progress.next == state.progress.due:
             return DONE

@@ -21,6 +21,7 @@ from sim.kernel.event_loop.entities import (
 )
 from sim.kernel.scan.checkpoints import REMOTE_LINK, ROUND, SAVED_ROWS
 from sim.kernel.scan.entities import BOX, PARCEL, QUEUED, SERVER, SLOT, STAGE
+from sim.kernel.scan.event_time import LISTENER
 from sim.kernel.scan.heap import AGENDA, HAPPENING
 from sim.kernel.scan.histograms import BINNING, HISTOGRAM_COUNTS, HISTOGRAM_PAGES
 from sim.kernel.scan.kept import ARRIVAL, LOG_POOL, SAVED, SAVING, SERVED
@@ -29,6 +30,7 @@ from sim.kernel.scan.rows import ROW_COLUMNS, ROWS, SPAN_ROW
 from sim.kernel.scan.send import MESSAGES, SENT
 from sim.kernel.scan.span import PROGRESS, REQUESTS, SPAN
 from sim.kernel.scan.straight import SHUFFLING
+from sim.kernel.scan.windows import CELL, CELL_POOL, NOTE, PANE, PANES_OF, POOL
 from sim.kernel.tools.draws import OPERATOR_DRAWS
 from sim.kernel.tools.pointer import Room, State, arrays_of, records_of
 
@@ -107,6 +109,28 @@ ROOMS = (
         {"saved": SAVED, "key_epochs": _i4, "log": ARRIVAL, "log_served": SERVED, "log_next": _i4},
     ),
     Room(
+        "event_time",
+        arrays={
+            "apart": SLOT,  # of a batch: watermarks, and what enters windows, in order
+            "listeners": LISTENER,
+            "voices": _i8,
+            "next_ticks": _i8,  # of each source
+            "timer_ticks": _i8,  # of each partition: outputs of its timer
+        },
+    ),
+    Room(
+        "windows",
+        {"pane_pool": POOL, "note_pool": POOL, "cell_pool": CELL_POOL},
+        {
+            "panes": PANE,
+            "panes_of": PANES_OF,
+            "notes": NOTE,
+            "cells": CELL,
+            "places": _i4,  # two for each cell: one more than the number of a cell in its block, or 0
+            "free_blocks": _i8,  # by size; the key of their first cell leads to the next one
+        },
+    ),
+    Room(
         "setup",
         {"options": OPTIONS},
         {
@@ -130,6 +154,8 @@ ROOMS = (
             "goals": _i4,  # and the task
             "task_host": _i4,
             "saving": SAVING,
+            "targets": _i4,
+            "partitions_here": _i4,
         },
     ),
 )
@@ -138,10 +164,10 @@ ROOMS = (
 ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
     # An operator is done by several modules in turn, each of which says how far it has come and what it lacks.
     "span": ("send",),
-    "progress": ("links", "order", "send"),
-    "requests": ("links", "rows", "send"),
+    "progress": ("event_time", "links", "order", "send"),
+    "requests": ("event_time", "links", "rows", "send", "windows"),
     # A batch of tuples goes from one loop to the next.
-    "done": ("span",),
+    "done": ("event_time", "span"),
     "ids": ("span",),
     "keys": ("histograms",),
     "drawn": ("histograms", "span"),
@@ -157,16 +183,25 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
     "servers": ("checkpoints", "span"),  # writing a snapshot occupies a task, as a service does
     "saved": ("checkpoints",),  # counts grow with tuples, and are cut at checkpoints
     "log_served": ("checkpoints",),
+    "listeners": ("windows",),  # when the next window ends
+    "outputs": ("windows",),
 }
 
 RECORDS = records_of(ROOMS)
 SCAN_ARRAYS = arrays_of(ROOMS)
 
 
-class ScanState(State, arrays=SCAN_ARRAYS, records=RECORDS, type_name="holdfast.ScanState", saves=False):
-    """The state of the scan; in compiled code `saves` is a constant: whether checkpoints are taken."""
+class ScanState(
+    State, arrays=SCAN_ARRAYS, records=RECORDS, type_name="holdfast.ScanState", saves=False, watermarks=False
+):
+    """The state of the scan.
+
+    In compiled code `saves` and `watermarks` are constants: whether checkpoints are taken, and whether watermarks are
+    sent or timers emit. Not both are.
+    """
 
     saves = False
+    watermarks = False
 
     def __init__(self, **found: np.ndarray) -> None:
         """The same before the first span: no queue has a piece."""
@@ -178,5 +213,11 @@ class ScanState(State, arrays=SCAN_ARRAYS, records=RECORDS, type_name="holdfast.
         self.saves = True
         self.layout = _SAVING
 
+    def pass_watermarks(self) -> None:
+        """An operator has a window or a timer."""
+        self.watermarks = True
+        self.layout = _TIMED
 
-_SAVING = ScanState.layout.variant("holdfast.SavingScanState", saves=True)
+
+_SAVING = ScanState.layout.variant("holdfast.SavingScanState", saves=True, watermarks=False)
+_TIMED = ScanState.layout.variant("holdfast.TimedScanState", saves=False, watermarks=True)

@@ -129,7 +129,15 @@ ASKED: dict[str, tuple[dict[str, Any], tuple[type, ...], str]] = {
         (SharedCpuPlane,),
         "others take a part of the CPU of h-0",
     ),
-    "timer": ({"q": {"timer": {"every": "1 s"}}}, (Plane,), "q has a timer"),
+    "timer beside checkpoints": (
+        {
+            "q": {"timer": {"every": "1 s"}},
+            "fault_tolerance": {"method": "checkpoint", "interval": "1 s"},
+            "hosts": {"h": {"count": 2}},
+        },
+        (Plane,),
+        "q has a timer",
+    ),
     "bounded queue": ({"q": {"buffer": 3}}, (Plane,), "the queues of q are bounded"),
     "cores": (
         {"hosts": {"h": {"count": 1, "cpu": "shared", "cores": 1}}, "q": {"threads": 2}},

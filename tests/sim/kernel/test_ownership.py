@@ -16,7 +16,7 @@ KERNEL = Path(loop_state.__file__).parents[1]
 # Python between two calls of the kernel: it fills records and arrays, empties them, and makes arrays larger.
 SET_UP = {
     "event_loop": {"setup", "pools", "plane", "acting", "moving", "parcels", "answers", "audit", "state"},
-    "scan": {"setup", "saving", "recording", "plane", "state"},
+    "scan": {"setup", "saving", "timed", "recording", "plane", "state"},
 }
 ROOMS: dict[str, Iterable[Room]] = {"event_loop": loop_state.ROOMS, "scan": scan_state.ROOMS}
 OTHERS = {"event_loop": loop_state.ALSO_WRITTEN_BY, "scan": scan_state.ALSO_WRITTEN_BY}
