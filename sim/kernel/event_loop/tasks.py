@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from sim.kernel.event_loop.anchors import emits_for, emits_for_none
-from sim.kernel.event_loop.buffers import apply, comes_again, note_overdue
+from sim.kernel.event_loop.buffers import apply, comes_again, note_overdue, prefetch_log
 from sim.kernel.event_loop.channels import send_output
 from sim.kernel.event_loop.codes import (
     BUNDLE,
@@ -259,6 +259,8 @@ def begin(state: State, visit: int, task: int) -> None:
     e.start = state.clock.now
     if state.operators[t.operator].state_model == PER_KEY:
         prefetch_key(state, e.partition, e.key)
+    if state.options.logs_ids:
+        prefetch_log(state, e.partition)
     ns = e.service
     if ns == UNSURE:  # not drawn ahead, or so close to a rounding that only the exact law can say
         ns = service_ns(state.draws[t.operator], e.id)

@@ -149,3 +149,42 @@ def keys_of(draws: np.ndarray, cumulative: np.ndarray, guide: np.ndarray) -> np.
             key += 1
         found[k] = key
     return found
+
+
+@allocating
+def segments_of(counts: np.ndarray, cumulative: np.ndarray) -> np.ndarray:
+    """Return the segment in which the cumulative rate reaches each of the rising `counts` (n,), as `RateCurve` does."""
+    found = np.empty(counts.shape[0], np.int64)
+    last = cumulative.shape[0] - 2
+    segment = 0
+    for k in range(counts.shape[0]):
+        while segment < last and cumulative[segment + 1] < counts[k]:
+            segment += 1
+        found[k] = segment
+    return found
+
+
+@allocating
+def keys_by_segment(weights: np.ndarray, segments: np.ndarray, draws: np.ndarray) -> np.ndarray:
+    """Return the key of each uniform number (n,) by the weights (keys, segments) of its segment."""
+    n = weights.shape[0]
+    found = np.empty(draws.shape[0], np.int64)
+    shares = np.empty(n, np.float64)
+    before = -1
+    for k in range(draws.shape[0]):
+        segment, u = segments[k], draws[k]
+        if segment != before:  # the sums of the weights so far, as shares of all
+            total = 0.0
+            for key in range(n):
+                total += weights[key, segment]
+                shares[key] = total
+            for key in range(n):
+                shares[key] /= total
+            before = segment
+        first, missing = 0, n  # the first whose share is above it is among so many
+        while missing > 0:
+            half = missing // 2
+            above = shares[first + half] > u
+            first, missing = (first, half) if above else (first + half + 1, missing - half - 1)
+        found[k] = min(first, n - 1)
+    return found
