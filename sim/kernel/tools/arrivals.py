@@ -8,6 +8,7 @@ from sim.kernel.tools.cache import allocating
 
 _NS = 1e9
 _NEAR = 2.0**-50  # of a number of keys: product and quotients are off by less than an eighth of it
+_COUNTED = 64  # keys that are compared one by one, several at a time
 _TINY, _HUGE = 1e-150, 1e150  # squares between are numbers of full length
 
 
@@ -181,10 +182,15 @@ def keys_by_segment(weights: np.ndarray, segments: np.ndarray, draws: np.ndarray
             for key in range(n):
                 shares[key] /= total
             before = segment
-        first, missing = 0, n  # the first whose share is above it is among so many
-        while missing > 0:
-            half = missing // 2
-            above = shares[first + half] > u
-            first, missing = (first, half) if above else (first + half + 1, missing - half - 1)
-        found[k] = min(first, n - 1)
+        # How many shares are not above it: halves of many, then one by one, which takes no branch that may be guessed
+        # wrong, and several at a time.
+        first, left = 0, n
+        while left > _COUNTED:
+            half = left // 2
+            first += half * (shares[first + half - 1] <= u)
+            left -= half
+        key = first
+        for one in range(first, first + left):
+            key += np.int64(shares[one] <= u)
+        found[k] = min(key, n - 1)
     return found
