@@ -191,6 +191,6 @@ def keys_by_segment(weights: np.ndarray, segments: np.ndarray, draws: np.ndarray
             left -= half
         key = first
         for one in range(first, first + left):
-            key += np.int64(shares[one] <= u)
+            key += int(shares[one] <= u)
         found[k] = min(key, n - 1)
     return found
