@@ -18,6 +18,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 # Pydantic looks through all installed packages for plugins, which takes a fiftieth of a start; none concerns us.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+# The threads of a matrix product wait for each other at full pace, for longer than such a product takes here, and each
+# process of a sweep would have some.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import typer
 

@@ -14,7 +14,16 @@ from models.scenario.scenario import Scenario
 from models.scenario.workload import NexmarkKeys, ProfileKeys, SourceWorkload, UniformKeys
 from sim.arrivals import RateCurve, gap_sampler, rate_curve
 from sim.draws import cumulative_weights, generator
-from sim.kernel.tools.arrivals import arrival_times, guide_of, is_constant, keys_of, uniform_keys, write_arrivals
+from sim.kernel.tools.arrivals import (
+    arrival_times,
+    guide_of,
+    is_constant,
+    keys_by_segment,
+    keys_of,
+    segments_of,
+    uniform_keys,
+    write_arrivals,
+)
 from sim.nexmark_keys import events_at, nexmark_keys
 
 _NS = 1e9
@@ -222,7 +231,10 @@ def _place_function(workload: SourceWorkload, curve: RateCurve) -> Callable[[np.
     """Return a function from cumulative numbers of arrivals to what keys depend on; None where they do not."""
     if isinstance(workload.keys, NexmarkKeys):
         return events_at
-    return curve.segments if isinstance(workload.keys, ProfileKeys) else None
+    if not isinstance(workload.keys, ProfileKeys):
+        return None
+    cumulative = curve.cumulative()
+    return lambda counts: segments_of(counts, cumulative)
 
 
 def _key_function(
@@ -244,14 +256,4 @@ def _key_function(
     if series is None or series.key_weights is None:
         raise ValueError("keys from a profile need the profile's series")
     weights = series.key_weights
-    return lambda bins, draws: _keys_by_bin(weights, bins, draws)
-
-
-def _keys_by_bin(weights: np.ndarray, bins: np.ndarray, draws: np.ndarray) -> np.ndarray:
-    """Return the key of each tuple by the weights (keys, bins) of its bin."""
-    keys = np.zeros(bins.size, np.int64)
-    found, starts = np.unique(bins, return_index=True)
-    for b, start, stop in zip(found, starts, np.append(starts, bins.size)[1:], strict=True):
-        cumulative = np.cumsum(weights[:, b], dtype=float)
-        keys[start:stop] = np.searchsorted(cumulative / cumulative[-1], draws[start:stop], side="right")
-    return np.asarray(np.minimum(keys, weights.shape[0] - 1))
+    return lambda bins, draws: keys_by_segment(weights, bins, draws)

@@ -25,14 +25,14 @@ from sim.kernel.needs import needs_of
 from sim.kernel.scan.saving import keys_of
 
 _FUNCTIONS = {
-    "scan": 113,
-    "saving scan": 140,
-    "timed scan": 147,
-    "plain": 183,
-    "extended": 312,
-    "both": 300,
-    "lending": 590,
-}  # that are compiled until a run has begun, about
+    "scan": 95,
+    "saving scan": 118,
+    "timed scan": 124,
+    "plain": 185,
+    "extended": 365,
+    "both": 477,
+    "lending": 505,
+}  # that are compiled until a run is under way, about
 WORTH = 2e7  # steps that two kernels are worth their compilation
 _WORTH_OF_STEPS = WORTH / 4  # the same where key groups move in steps, which costs the event loop most
 _LARGER = 1.5  # the exponent of what is compiled, for the time that it takes

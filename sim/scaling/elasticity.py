@@ -56,6 +56,7 @@ class Elasticity:
         self.rules, self.spares, self.slots = state.plan.scenario.elasticity, spares, slots
         self._moved_ns: dict[int, int] = {}  # group -> when it was last asked to move
         self._members = self._hosts_that_take_part()
+        self._movable = [operator.description.movable for operator in self.plan.operators]
 
     def _hosts_that_take_part(self) -> list[bool]:
         """Return for each host whether the policy covers its group; all if the scenario names no groups."""
@@ -133,8 +134,7 @@ class Elasticity:
 
     def _has_room(self, host: int) -> bool:
         """Return whether a key group of any operator that can move may go there."""
-        movable = (number for number, one in enumerate(self.plan.operators) if one.description.movable)
-        return all(self.slots.has_room(operator, host) for operator in movable)
+        return all(self.slots.has_room(operator, host) for operator, moves in enumerate(self._movable) if moves)
 
     def _groups(self, loads: Mapping[int, float]) -> list[Group]:
         """Return all key groups that can move; one on its way is where it goes to."""
@@ -152,7 +152,7 @@ class Elasticity:
 
     def _can_move(self, group: int) -> bool:
         """Return True if key groups of its operator can move at all."""
-        return self.plan.operators[self.cluster.partition_operator[group]].description.movable
+        return self._movable[self.cluster.partition_operator[group]]
 
     def _has_rested(self, group: int) -> bool:
         """Return True if the group was not asked to move within the last `rest_s` seconds."""

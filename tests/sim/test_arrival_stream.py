@@ -19,7 +19,7 @@ from sim.arrival_stream import _renewal_points as in_parts
 from sim.arrivals import RateCurve, draw_arrivals
 from sim.arrivals import _renewal_points as at_once
 from sim.kernel.event_loop.entities import SOURCE_ARRIVAL
-from sim.kernel.tools.arrivals import arrival_times, uniform_keys
+from sim.kernel.tools.arrivals import arrival_times, keys_by_segment, segments_of, uniform_keys
 
 LAW = {"distribution": "exponential", "mean": "1 ms"}
 ARRIVALS: list[Any] = [
@@ -224,6 +224,31 @@ def test_arrivals_at_a_constant_rate_are_those_of_the_curve() -> None:
         found = arrival_times(counts, curve.edges_s, np.array([0.0, counts[-1]]), level, np.zeros(1))
         root = np.sqrt(level * level + 0.0)
         assert np.array_equal(found, np.maximum(np.rint(2 * counts / (level + root) * 1e9).astype(np.int64), 1))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 31, 64, 65, 66, 100, 129, 1000])
+def test_keys_of_a_profile_are_those_of_a_search_in_numpy_also_at_every_share(count: int) -> None:
+    random = np.random.default_rng(count)
+    weights = random.integers(0, 50, (count, 40))
+    weights[random.integers(0, count, 40), np.arange(40)] += 1  # none is without any
+    segments = np.sort(random.integers(0, 40, 5000))
+    draws, expected = random.random(5000), np.zeros(5000, np.int64)
+    for segment in range(40):
+        sums = np.cumsum(weights[:, segment], dtype=float)
+        mine, shares = np.flatnonzero(segments == segment), sums / sums[-1]
+        edges = random.choice(shares[shares < 1], mine[::3].size) if (shares < 1).any() else 0.0
+        draws[mine[::3]] = edges
+        expected[mine] = np.minimum(np.searchsorted(shares, draws[mine], side="right"), count - 1)
+    assert np.array_equal(keys_by_segment(weights, segments, draws), expected)
+
+
+def test_segments_of_a_curve_are_those_of_a_search_in_numpy_also_at_every_edge() -> None:
+    rates = np.array([0.0, 3.0, 0.0, 0.0, 2.5, 1.0])
+    curve = RateCurve(np.arange(7.0), rates, rates)
+    edges = curve.cumulative()
+    counts = np.concatenate([edges, np.nextafter(edges[1:], 0), np.nextafter(edges, 9), np.linspace(0, edges[-1], 99)])
+    counts = np.sort(np.minimum(counts, edges[-1]))
+    assert np.array_equal(segments_of(counts, edges), curve.segments(counts))
 
 
 def test_streams_of_one_task_do_not_disturb_each_other() -> None:

@@ -23,7 +23,7 @@ from sim.kernel.event_loop.hash_tables import (
     unset_position,
 )
 from sim.kernel.tools.cache import inlined, kernel
-from sim.kernel.tools.pointer import State
+from sim.kernel.tools.pointer import State, prefetch
 
 # What is known of the ids of tuples.
 IDS = np.dtype(
@@ -42,15 +42,19 @@ IDS = np.dtype(
 UNPINNED = np.iinfo(np.int64).max
 
 
-# `next` is that of the last one in a piece, or of the first in a free piece. `pos` is where the receiver has applied
-# it, as long as no tuple can come twice (`clean`); else `positions` says so.
-NODE = np.dtype([("id", "u8"), ("created", "i8"), ("key", "i8"), ("pos", "i4"), ("next", "i4")], align=True)
+# `pos` is where the receiver has applied it, as long as no tuple can come twice (`clean`); else `positions` says so.
+NODE = np.dtype([("id", "u8"), ("created", "i8"), ("key", "i8"), ("pos", "i4")], align=True)
 
 # Copies of a partition's log and of its live outputs.
 LOGGED = np.dtype([("id", "u8"), ("created", "i8")], align=True)
 KEPT = np.dtype([("id", "u8"), ("created", "i8"), ("key", "i8"), ("receiver", "i8")], align=True)
 
-NODES = 4  # kept outputs in one piece of memory: they are read in order, and far apart in time
+# Kept outputs in one piece of memory: they are read in order, and far apart in time. Which piece follows stands in an
+# array of its own (`piece_next`), which is small enough to go along it ahead of what is read, and to free pieces that
+# nobody looks at any more.
+NODES = 4
+_AHEAD = 6  # pieces: reading one takes less time than memory does
+_LINE = 2  # nodes in a line of memory
 
 CHUNK = 32  # applied tuples in one chunk of a log
 
@@ -66,7 +70,37 @@ def is_twice(state: State, logged: int) -> bool:
 @kernel
 def next_node(state: State, node: int) -> int:
     """Return the node after this one in its pair, which must have one."""
-    return node + 1 if node % NODES != NODES - 1 else state.nodes[node].next
+    return node + 1 if node % NODES != NODES - 1 else state.piece_next[node // NODES] * NODES
+
+
+@inlined
+def prefetch_piece(state: State, piece: int) -> None:
+    """The nodes in a piece will be read or written soon; nothing if there is none."""
+    prefetch(state.nodes, max(0, piece) * NODES)
+    prefetch(state.nodes, max(0, piece) * NODES + _LINE)
+
+
+@kernel
+def read_ahead(state: State, node: int) -> int:
+    """Ask for what follows a node in its pair; return the last piece that was asked for, for `reads_on`.
+
+    Behind the last piece of a pair stands any other.
+    """
+    piece = max(0, node) // NODES
+    for _ in range(_AHEAD if node != NONE else 0):
+        piece = max(0, state.piece_next[piece])
+        prefetch_piece(state, piece)
+    return piece
+
+
+@inlined
+def reads_on(state: State, node: int, ahead: int) -> int:
+    """Ask for one more piece where a node is the first in its own."""
+    if node % NODES != 0:
+        return ahead
+    following = max(0, state.piece_next[ahead])
+    prefetch_piece(state, following)
+    return following
 
 
 @kernel
@@ -79,7 +113,7 @@ def note_overdue(state: State) -> None:
 def free_nodes(state: State, node: int) -> None:
     """Nobody needs the nodes any more that are in one piece with this one."""
     piece = node // NODES
-    state.nodes[piece * NODES].next = state.node_pool.free
+    state.piece_next[piece] = state.node_pool.free
     state.node_pool.free = piece
     state.node_pool.left += 1
 
@@ -94,13 +128,16 @@ def keep(state: State, sender: int, receiver: int, tuple_id: int, created: int, 
     else:
         piece = state.node_pool.free
         n = piece * NODES
-        state.node_pool.free = state.nodes[n].next
+        following = state.piece_next[piece]
+        state.node_pool.free = following
         state.node_pool.left -= 1
+        prefetch_piece(state, following)
+        prefetch(state.piece_next, max(0, following))
         if p.last == NONE:
             p.first = n
             p.first_seq = p.end_seq
         else:
-            state.nodes[p.last].next = n
+            state.piece_next[p.last // NODES] = piece
     node = state.nodes[n]
     node.id = tuple_id
     node.created = created
@@ -154,7 +191,7 @@ def let_go(state: State, pair: int) -> None:
 
 
 @kernel
-def _prefetch_piece(state: State, receiver: int, piece: int) -> None:
+def _prefetch_positions(state: State, receiver: int, piece: int) -> None:
     """Where the receiver has the tuples of a piece will be asked soon."""
     for n in range(piece * NODES, piece * NODES + NODES):
         prefetch_position(state, receiver, state.nodes[n].id)
@@ -167,12 +204,13 @@ def trim(state: State, pair: int, count: int) -> None:
     u = state.partitions[p.sender]
     # As long as no tuple can come twice a node knows where its receiver applied it. Else the receiver may have been
     # restored to an earlier state, and only the table of positions tells; its entries are asked for a piece ahead.
-    looks_up = not state.ids.clean
+    looks_up, ahead = not state.ids.clean, read_ahead(state, p.live)
     if looks_up and p.live != NONE:
-        _prefetch_piece(state, p.receiver, p.live // NODES)
+        _prefetch_positions(state, p.receiver, p.live // NODES)
     while p.live != NONE:
         if looks_up and p.live % NODES == 0 and p.last // NODES != p.live // NODES:
-            _prefetch_piece(state, p.receiver, state.nodes[p.live + NODES - 1].next // NODES)
+            _prefetch_positions(state, p.receiver, state.piece_next[p.live // NODES])
+        ahead = reads_on(state, p.live, ahead)
         node = state.nodes[p.live]
         if node.created < state.ids.oldest:
             note_overdue(state)
@@ -251,12 +289,12 @@ def cut_nodes(state: State, last: int, old_last: int) -> None:
     """Free the pieces behind that of `last`, up to that of `old_last`."""
     if last // NODES == old_last // NODES:
         return
-    n = state.nodes[last // NODES * NODES + NODES - 1].next
-    while n // NODES != old_last // NODES:
-        following = state.nodes[n // NODES * NODES + NODES - 1].next
-        free_nodes(state, n)
-        n = following
-    free_nodes(state, n)
+    piece = state.piece_next[last // NODES]
+    while piece != old_last // NODES:
+        following = state.piece_next[piece]
+        free_nodes(state, piece * NODES)
+        piece = following
+    free_nodes(state, piece * NODES)
 
 
 @kernel
@@ -354,8 +392,11 @@ def append_log(state: State, partition: int, tuple_id: int, created: int) -> Non
     place = (u.applied - u.base) % CHUNK
     if place == 0:
         c = state.chunk_pool.free
-        state.chunk_pool.free = state.log_next[c]
+        following = state.log_next[c]
+        state.chunk_pool.free = following
         state.chunk_pool.left -= 1
+        prefetch(state.log_next, max(0, following))
+        prefetch(state.log, max(0, following) * CHUNK)
         state.log_next[c] = NONE
         state.log_newest[c] = created
         if u.log_last == NONE:
@@ -367,6 +408,12 @@ def append_log(state: State, partition: int, tuple_id: int, created: int) -> Non
         state.log_newest[u.log_last] = created
     state.log[u.log_last * CHUNK + place] = tuple_id
     u.applied += 1
+
+
+@inlined
+def prefetch_log(state: State, partition: int) -> None:
+    """A tuple will be put into the log of the partition soon."""
+    prefetch(state.log_newest, max(0, state.partitions[partition].log_last))
 
 
 @kernel
@@ -434,6 +481,8 @@ def _note_positions_of(state: State, partition: int, first: int) -> None:
     u = state.partitions[partition]
     chunk, pos = u.log_first, u.base
     while chunk != NONE:
+        for k in range(max(0, first - pos), min(CHUNK, u.applied - pos)):  # so that memory is asked for many at once
+            prefetch_position(state, partition, state.log[chunk * CHUNK + k])
         for k in range(max(0, first - pos), min(CHUNK, u.applied - pos)):
             tuple_id = state.log[chunk * CHUNK + k]
             if not is_twice(state, tuple_id):

@@ -38,7 +38,7 @@ from sim.kernel.event_loop.service_times import draw_now
 from sim.kernel.event_loop.threads import hold_thread, shares_thread
 from sim.kernel.tools.cache import inlined, kernel, noinline
 from sim.kernel.tools.draws import UNSURE, child_id, shuffle_target, takes
-from sim.kernel.tools.pointer import State
+from sim.kernel.tools.pointer import State, prefetch
 
 # Messages of the current second, by kind: (number, bytes).
 MESSAGES = np.dtype([("second", "i8"), ("rows", "i8"), ("counts", "i8", (7, 2))], align=True)
@@ -310,6 +310,13 @@ def send_output(state: State, sender: int, tuple_id: int, created: int, key: int
         else:
             target += u.index % edge.partitions
         emit_to(state, sender, target, tuple_id, created, key, size)
+
+
+@inlined
+def prefetch_receiver(state: State, edge: int, key: int) -> None:
+    """An output may be sent over this edge soon, mostly with this key; what is asked for in vain does no harm."""
+    if state.edges[edge].kind == KEYED:
+        prefetch(state.key_tables, state.edges[edge].table + key)
 
 
 @noinline

@@ -32,7 +32,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.kernel.event_loop.buffers import CHUNK, free_chunk, is_twice, next_node, note_all_positions
+from sim.kernel.event_loop.buffers import (
+    CHUNK,
+    free_chunk,
+    is_twice,
+    next_node,
+    note_all_positions,
+    read_ahead,
+    reads_on,
+)
 from sim.kernel.event_loop.codes import COPY, NONE, TUPLE
 from sim.kernel.event_loop.hash_tables import forget_positions, position
 from sim.kernel.event_loop.heard import least_event_of
@@ -68,7 +76,9 @@ def settle(state: State) -> bool:
             return False
     for pair in range(state.tables.pairs):
         p, n = state.pairs[pair], state.pairs[pair].live
+        ahead = read_ahead(state, n)
         while n != NONE:
+            ahead = reads_on(state, n, ahead)
             state.nodes[n].pos = position(state, p.receiver, state.nodes[n].id)
             n = NONE if n == p.last else next_node(state, n)
     forget_positions(state)
@@ -95,6 +105,12 @@ def _is_one_each(state: State) -> bool:
 def looked_at(state: State) -> int:
     """Return how much there is to look at in order to know what is forgotten, or settled."""
     return state.visits.shape[0] + state.nodes.shape[0] + state.pairs.shape[0] + state.partitions.shape[0]
+
+
+@kernel
+def looked_at_first(state: State) -> int:
+    """Return how much of that `settle` looks at before anything else, and which mostly is why it cannot be yet."""
+    return state.visits.shape[0] + state.partitions.shape[0]
 
 
 @kernel
@@ -189,7 +205,9 @@ def _oldest_kept(state: State, partition: int) -> int:
     while pair != NONE:
         p = state.pairs[pair]
         n = p.first
+        ahead = read_ahead(state, n)
         while n != NONE:
+            ahead = reads_on(state, n, ahead)
             oldest = min(oldest, state.nodes[n].created)
             # Sources keep outputs in the order in which they create them, unless control says what they read.
             is_all = n == p.last or (state.options.sources_keep and not state.options.reads)

@@ -12,7 +12,7 @@ import numpy as np
 
 from sim.kernel.event_loop.codes import NONE
 from sim.kernel.tools.cache import inlined, kernel
-from sim.kernel.tools.pointer import State
+from sim.kernel.tools.pointer import State, prefetch
 
 POOL = np.dtype([("left", "i8"), ("free", "i4")], align=True)  # free places: how many, and the first, or NONE
 
@@ -59,8 +59,10 @@ CONFIRMATION = np.dtype(
 def new_visit(state: State) -> int:
     """Take a place for a visit."""
     visit = state.visit_pool.free
-    state.visit_pool.free = state.visits[visit].next
+    following = state.visits[visit].next
+    state.visit_pool.free = following
     state.visit_pool.left -= 1
+    prefetch(state.visits, max(0, following))  # of a long queue much is free that has not been touched for long
     return visit
 
 

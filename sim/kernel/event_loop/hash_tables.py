@@ -23,19 +23,21 @@ TABLES = np.dtype([("pairs", "i8"), ("positions", "i8"), ("keys", "i8")])  # pla
 # that is under way, and the live ones are three ranges of the same numbers.
 PAIR = np.dtype(
     [
-        ("first_seq", "i8"),  # of the oldest node there is
-        ("live_seq", "i8"),
+        # what each output needs, in one line
+        ("sender", "i4"),
+        ("receiver", "i4"),
+        ("last", "i4"),
+        ("live", "i4"),
         ("end_seq", "i8"),
+        ("live_seq", "i8"),
+        # and the rest
+        ("first_seq", "i8"),  # of the oldest node there is
         ("stored_begin", "i8"),
         ("stored_end", "i8"),
         ("pending_begin", "i8"),
         ("pending_end", "i8"),
         ("mark", "i8"),  # of a source: its position at its last barrier
         ("first", "i4"),
-        ("live", "i4"),
-        ("last", "i4"),
-        ("sender", "i4"),
-        ("receiver", "i4"),
         ("next_out", "i4"),
         ("next_in", "i4"),
     ],

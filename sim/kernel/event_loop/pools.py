@@ -61,6 +61,7 @@ def empty() -> dict[str, np.ndarray]:
         "ahead_ns": np.zeros(TOGETHER, np.int64),
         "visits": np.zeros(1, VISIT)[:0],  # services look at the first one before there is any, and forget it
         "nodes": np.zeros(0, NODE),
+        "piece_next": np.zeros(0, np.int32),
         "pairs": np.zeros(_START, PAIR),
         "pair_index": np.full(2 * _START, NONE, np.int32),
         "positions": _vacant(records(2 * _START, POSITION)),
@@ -181,7 +182,8 @@ def _more_nodes(state: State, need: int) -> None:
         before = state.nodes.shape[0] // NODES
         lengthen(state, "nodes", NODES * (before + missing))
         pieces = state.nodes.shape[0] // NODES
-        chained(state.nodes["next"][: NODES * pieces : NODES], before, int(state.node_pool["free"]))
+        state.lengthen("piece_next", pieces)
+        chained(state.piece_next, before, int(state.node_pool["free"]))
         state.node_pool["free"] = before
         state.node_pool["left"] += pieces - before
 
@@ -301,7 +303,9 @@ def look_ids_up(state: State, now_ns: int) -> None:
         more_positions(state, int(buffers.positions_missing(state) + state.room["need"]))
         buffers.note_positions(state)
         state.room["budget"] = 0  # it was counted with an empty table
-        state.ids["settles"] = state.clock["serial"] + forgetting.looked_at(state) + state.log.shape[0]
+        # Noting them takes as long as so many sendings take longer by it.
+        noted = forgetting.looked_at(state) + state.log.shape[0]
+        state.ids["settles"] = state.clock["serial"] + noted // _PART
 
 
 def expect_again(state: State, partition: int) -> None:
@@ -315,7 +319,7 @@ def settle(state: State) -> None:
     if state.ids["clean"] or state.options["acks"] or state.clock["serial"] < state.ids["settles"]:
         return
     if state.options["keeps_outputs"] and state.options["logs_ids"] and not forgetting.settle(state):
-        state.ids["settles"] = state.clock["serial"] + forgetting.looked_at(state)
+        state.ids["settles"] = state.clock["serial"] + _PART * forgetting.looked_at_first(state)
 
 
 def more_log(state: State, logged: int, need: int) -> None:

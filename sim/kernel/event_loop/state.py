@@ -106,7 +106,15 @@ ROOMS = (
     Room(
         "buffers",
         {"node_pool": POOL, "chunk_pool": POOL, "ids": IDS},
-        {"nodes": NODE, "node_slices": _i4, "log": _u8, "log_next": _i4, "log_newest": _i8, "operators": OPERATOR},
+        {
+            "nodes": NODE,
+            "piece_next": _i4,
+            "node_slices": _i4,
+            "log": _u8,
+            "log_next": _i4,
+            "log_newest": _i8,
+            "operators": OPERATOR,
+        },
     ),
     Room(
         "hash_tables",

@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from sim.kernel.event_loop.anchors import emits_for, emits_for_none
-from sim.kernel.event_loop.buffers import apply, comes_again, note_overdue
-from sim.kernel.event_loop.channels import send_output
+from sim.kernel.event_loop.buffers import apply, comes_again, note_overdue, prefetch_log
+from sim.kernel.event_loop.channels import prefetch_receiver, send_output
 from sim.kernel.event_loop.codes import (
     BUNDLE,
     CALM,
@@ -50,6 +50,8 @@ from sim.kernel.event_loop.windows import enter, join, remember, side_of
 from sim.kernel.tools.cache import inlined, kernel, noinline
 from sim.kernel.tools.draws import UNSURE, child_id, output_count, output_key, service_ns
 from sim.kernel.tools.pointer import State, prefetch
+
+_SMALL = 2**16  # keys whose groups are near in any case
 
 DROPS = np.dtype([("rows", "i8")])
 
@@ -259,6 +261,10 @@ def begin(state: State, visit: int, task: int) -> None:
     e.start = state.clock.now
     if state.operators[t.operator].state_model == PER_KEY:
         prefetch_key(state, e.partition, e.key)
+    if state.options.logs_ids:
+        prefetch_log(state, e.partition)
+    if state.key_tables.shape[0] > _SMALL and state.operators[t.operator].edges > 0:
+        prefetch_receiver(state, state.operators[t.operator].first_edge, e.key)
     ns = e.service
     if ns == UNSURE:  # not drawn ahead, or so close to a rounding that only the exact law can say
         ns = service_ns(state.draws[t.operator], e.id)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from sim.clock import MESSAGE, RECEIVER
-from sim.kernel.event_loop.buffers import let_go, next_node, trim
+from sim.kernel.event_loop.buffers import let_go, next_node, read_ahead, reads_on, trim
 from sim.kernel.event_loop.channels import count_message, departure
 from sim.kernel.event_loop.codes import ACKED, CONFIRM, NONE, SLICED, TRIMMING
 from sim.kernel.event_loop.events import next_control_number, next_serial, push
@@ -265,7 +265,9 @@ def _move_on(state: State, pair: int, level: int, count: int) -> None:
     seq, last, node = p.live_seq, NONE, _first_not_acked(state, pair, level)
     if state.acked[at] > seq:
         seq, last = state.acked[at], state.acked_node[at]
+    ahead = read_ahead(state, node)
     while node != NONE:
+        ahead = reads_on(state, node, ahead)
         one = state.nodes[node]
         pos = one.pos if state.ids.clean else position(state, p.receiver, one.id)
         if pos < 0 or pos >= count:

@@ -56,9 +56,9 @@ def with_nodes(loop: State, visits: np.ndarray, entries: np.ndarray) -> np.ndarr
     inside = np.arange(entries.size) - np.repeat(begins, counts)
     node = np.repeat(first, counts) + inside
     nodes = records(int(pieces.sum()) * NODES, NODE)
-    nodes["next"], nodes["pos"] = NONE, NONE
-    last_of_piece = np.arange(NODES - 1, nodes.size, NODES)
-    nodes["next"][last_of_piece] = last_of_piece + 1
+    nodes["pos"] = NONE
+    loop.piece_next = np.arange(1, int(pieces.sum()) + 1, dtype=np.int32)
+    loop.piece_next[np.cumsum(pieces) - 1] = NONE
     known = entries["visit"] != NONE
     for name in ("id", "created", "key"):
         nodes[name][node[known]] = visits[name][entries["visit"][known]]

@@ -85,7 +85,9 @@ def forget_tuples(loop: State) -> None:
         pool = getattr(loop, f"{name}_pool")
         pool["left"], pool["free"] = 0, NONE
     fresh = pools.empty()
-    for name in ("visits", "nodes", "pairs", "pair_index", "positions", "keys", "log", "log_next", "log_newest"):
+    for name in ("visits", "nodes", "piece_next", "pairs", "pair_index", "positions", "keys"):
+        setattr(loop, name, fresh[name])
+    for name in ("log", "log_next", "log_newest"):
         setattr(loop, name, fresh[name])
     for name in ("pairs", "positions", "keys"):
         loop.tables[name] = 0

@@ -8,6 +8,7 @@ from sim.kernel.tools.cache import allocating
 
 _NS = 1e9
 _NEAR = 2.0**-50  # of a number of keys: product and quotients are off by less than an eighth of it
+_COUNTED = 64  # keys that are compared one by one, several at a time
 _TINY, _HUGE = 1e-150, 1e150  # squares between are numbers of full length
 
 
@@ -148,4 +149,48 @@ def keys_of(draws: np.ndarray, cumulative: np.ndarray, guide: np.ndarray) -> np.
         while key < n - 1 and cumulative[key] <= u:
             key += 1
         found[k] = key
+    return found
+
+
+@allocating
+def segments_of(counts: np.ndarray, cumulative: np.ndarray) -> np.ndarray:
+    """Return the segment in which the cumulative rate reaches each of the rising `counts` (n,), as `RateCurve` does."""
+    found = np.empty(counts.shape[0], np.int64)
+    last = cumulative.shape[0] - 2
+    segment = 0
+    for k in range(counts.shape[0]):
+        while segment < last and cumulative[segment + 1] < counts[k]:
+            segment += 1
+        found[k] = segment
+    return found
+
+
+@allocating
+def keys_by_segment(weights: np.ndarray, segments: np.ndarray, draws: np.ndarray) -> np.ndarray:
+    """Return the key of each uniform number (n,) by the weights (keys, segments) of its segment."""
+    n = weights.shape[0]
+    found = np.empty(draws.shape[0], np.int64)
+    shares = np.empty(n, np.float64)
+    before = -1
+    for k in range(draws.shape[0]):
+        segment, u = segments[k], draws[k]
+        if segment != before:  # the sums of the weights so far, as shares of all
+            total = 0.0
+            for key in range(n):
+                total += weights[key, segment]
+                shares[key] = total
+            for key in range(n):
+                shares[key] /= total
+            before = segment
+        # How many shares are not above it: halves of many, then one by one, which takes no branch that may be guessed
+        # wrong, and several at a time.
+        first, left = 0, n
+        while left > _COUNTED:
+            half = left // 2
+            first += half * (shares[first + half - 1] <= u)
+            left -= half
+        key = first
+        for one in range(first, first + left):
+            key += int(shares[one] <= u)
+        found[k] = min(key, n - 1)
     return found

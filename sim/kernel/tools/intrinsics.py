@@ -71,7 +71,10 @@ def _prefetch(_context: Any, array: Any, index: Any) -> Any:
         kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
         fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
         first = builder.bitcast(place, byte)
-        for offset in range(0, context.get_abi_sizeof(context.get_data_type(array.dtype)), _LINE):
+        size = context.get_abi_sizeof(context.get_data_type(array.dtype))
+        # An item that does not fill its lines begins anywhere in one, so that it may end in one more.
+        last = [size - 1] if size % _LINE and _LINE % size else []
+        for offset in [*range(0, size, _LINE), *last]:
             line = builder.gep(first, [context.get_constant(types.intp, offset)])
             builder.call(fetch, [line, word(_READ), word(_KEEP), word(_DATA)])
         return context.get_dummy_value()
