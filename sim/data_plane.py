@@ -428,7 +428,8 @@ class MovingPlane(ActionPlane, Protocol):
     Control *places* groups: what senders emit from then on goes to the next tasks of the groups, and waits there. When
     all that was sent before has been served, which barriers tell, it *takes* their states out of a task, has a message
     of that size sent, and *puts* them into their next task. No checkpoint and no ids are needed. All verbs raise
-    ValueError in a run that keeps ids, that has bounded queues or an acker, or through which event time passes, and
+    ValueError in a run that keeps ids, unless states that a crash takes are lost for good or all go back to one
+    checkpoint, that has bounded queues or an acker, or through which event time passes, and
     TypeError for numbers that are not whole; what is refused changes nothing.
     """
 
@@ -440,7 +441,8 @@ class MovingPlane(ActionPlane, Protocol):
         With `from_ns` only what was born from that time on: what is older goes to the task where the group is.
         `owners` (n_groups,) are tasks of the operator: live, or lost with a host whose failure is not detected. A group
         has one next task, from one time on, until it is taken there: until then senders may send to that task or to the
-        one where it is. Nothing changes for groups that are down. Raises ValueError if a task is another, or is dead.
+        one where it is. Without senders the next tasks are named all the same: who starts to send later is told then.
+        Nothing changes for groups that are down. Raises ValueError if a task is another, or is dead.
         """
 
     def take(self, partitions: Sequence[int]) -> Parcel:
@@ -460,6 +462,15 @@ class MovingPlane(ActionPlane, Protocol):
         order of arrival; what a rule holds of it goes in front of all that rules hold. The cluster says already that
         they are there. Other parcels: see `ParcelPlane`.
         """
+
+    def stay(self, partitions: Sequence[int]) -> None:
+        """Send what is for these key groups to the task where they are, from all tasks and at once.
+
+        Their next tasks are dead: what was sent there is lost. Raises ValueError if one of these lives.
+        """
+
+    def state_bytes(self, partition: int) -> int:
+        """Return the size of the state of a partition that is live, with outputs of a later time."""
 
     def passed(self, operator: int, time_ns: int, token: int) -> None:
         """Call `Listener.passed` once the frontier of an operator has passed a time, which is not after now.
@@ -518,8 +529,8 @@ class ParcelPlane(InstancePlane, ActionPlane, Protocol):
         """Forget the parcel, if it was not forgotten before; the tuples of one that was never put are dropped.
 
         Their rows in `dropped` have the reason `parcel` and the task from which they were captured. Key groups that
-        were taken and not put are down from then on, with what waits for them. Raises ValueError for these where no
-        host may fail: nothing else has their states.
+        were taken and not put are down from then on; what waits for them at a task that lives stays there. Raises
+        ValueError for these where no host may fail: nothing else has their states.
         """
 
     def emit_again(self, partition: int, sequences: Sequence[int]) -> None:

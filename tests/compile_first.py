@@ -20,6 +20,7 @@ from scenarios.files.scenario import path_of, read_scenario
 from scenarios.runs.run import run
 from sim.control.assembly import Control
 from sim.control.cluster import RunPlan
+from sim.kernel.event_loop.plane import CompiledPlane
 from sim.kernel.hand_over.plane import TwoKernels
 from sim.plane_values import Mail
 
@@ -114,6 +115,39 @@ def move_alone() -> None:
     control.run(100_000_000)
 
 
+def lose_in_steps() -> None:
+    """Have hosts die while key groups move in steps and nothing is kept: a target, then a source of what travels."""
+    operator = {"kind": "aggregate", "inputs": {"src": "key"}, "parallelism": 4, "key_groups": 4}
+    law = {"distribution": "deterministic", "value": "1 ms"}
+    state = {"state": {"model": "fixed", "bytes": "20 kB"}, "postpone": law | {"value": "50 ms"}}
+    failure = {"kind": "host-failure", "repair": "1 s"}
+    raw = {
+        "duration": "300 ms",
+        "workload": {"src": {"rate": "1000 /s", "keys": {"distribution": "uniform", "count": 8}}},
+        "operators": {
+            "src": {"kind": "source"},
+            "op": operator | {"service": law, "serialise": "1 MB/s"} | state,
+            "out": {"kind": "sink", "inputs": {"op": "shuffle"}},
+        },
+        "hosts": {"h": {"count": 6}},
+        "placement": {"tasks": {"src-0": "h-0", "out-0": "h-5"} | {f"op-{k}": f"h-{k + 1}" for k in range(4)}},
+        "network": {"latency": "1 ms"},
+        "detector": {"connection": "0 s"},
+        "fault_tolerance": {"method": "none"},
+        "events": {
+            "move": {"kind": "reconfigure", "at": "100 ms", "operator": "op", "strategy": "all-at-once"}
+            | {"owners": [1, 1, 3, 3]},
+            "target": failure | {"at": "101 ms", "host": "h-2"},
+            "source": failure | {"at": "110 ms", "host": "h-3"},
+        },
+    }
+    control = Control(RunPlan.of(scenario_from(raw), RunInputs(), 0), CompiledPlane)
+    control.start()
+    control.run(300_000_000)
+    (one,) = control.reconfigurations.runs[0].times
+    assert (one.groups, one.lost_groups) == (0, 1)
+
+
 def compile_by(form: str) -> set[str]:
     """Make the runs of a form of the engine; return the kernels they had."""
     gc.set_threshold(100_000)  # the compiler makes millions of objects, and few of them are garbage in cycles
@@ -123,6 +157,7 @@ def compile_by(form: str) -> set[str]:
         found.append(result.records[0].kernel.name)
     if form == "extended":
         move_alone()
+        lose_in_steps()
     return set(found)
 
 

@@ -19,6 +19,7 @@ from analysis.runs.migration_kinds import ClassifiedMigration, grouped
 from analysis.runs.recovery_summary import Recovery
 from analysis.runs.run_summary import Reconfiguration
 from analysis.runs.tables import groups_table, migrations_table, reconfigurations_table
+from models import display
 
 _MOST_MARKS = 500  # of one protocol and kind
 _SPREAD = 30  # marks of a row that may lie beside each other
@@ -198,6 +199,14 @@ def reconfigurations_section(given: Sequence[Reconfiguration]) -> Section | None
         "alone, and of the frontier, which ends when all that was born in the same millisecond or before has come to a "
         "sink. They are known where single tuples are recorded."
     )
+    lost = sum(one.lost_groups for one in given)
+    if lost:
+        size = display.size(sum(one.lost_bytes for one in given))
+        words += (
+            f" Hosts died, and nothing was kept: {display.count(lost, 'key group')} lost {size} of state before the "
+            "new tasks had it, and began empty. What else was on these hosts is among the failures; tuples that are "
+            "missing are counted with the guarantee."
+        )
     listed = tables.cut(reconfigurations_table(given))
     return Section("reconfigurations", "Reconfigurations", "Reconfigurations", words, tables=(listed,))
 

@@ -67,6 +67,8 @@ def _reconfiguration(one: RunRecords, number: int, held: Series, answered_ns: np
         frontier_latency_p99_s=frontier_p99_s,
         extra_bytes=_extra_bytes(held, from_ns, until_ns) if whole else None,
         steps_over=int(done.sum()),
+        lost_groups=int(own["lost_groups"].sum()),
+        lost_bytes=int(own["lost_bytes"].sum()),
         cancelled_s=None if cancelled_ns == NEVER else seconds(cancelled_ns),
     )
 

@@ -12,6 +12,7 @@ from typing import Annotated
 
 from analysis.runs.checkpoint_summary import Checkpoints
 from analysis.runs.recovery_summary import Interval, Outages, Recovery, RecoveryMean, Replicas
+from models import display
 from models.scenario.engine import Engine
 from models.steady_state.checkpoint_traffic import LinkSharing
 
@@ -220,7 +221,7 @@ class Reconfiguration:
     frontier passed its epoch of a millisecond (`analysis.runs.reconfigurations`). `extra_bytes` is the most by which a
     host held more memory than before and after; None where the table `memory` is not kept, or it did not end. Times are
     None where it did not end, or nothing was seen. One that was cancelled, as a crash took a task, has `steps_over` and
-    no others.
+    no others; `lost_groups` of its key groups begin empty, as the crash took their states when they moved.
     """
 
     replication: int
@@ -239,12 +240,19 @@ class Reconfiguration:
     frontier_latency_p99_s: float | None
     extra_bytes: int | None
     steps_over: int
+    lost_groups: int
+    lost_bytes: int
     cancelled_s: float | None
 
     @property
     def over_of_all(self) -> str:
         """Return how many of its steps were over, in words."""
         return f"{self.steps_over} of {self.steps}"
+
+    @property
+    def begin_empty(self) -> str:
+        """Return how many key groups have lost their states, and how large these were, in words."""
+        return f"{display.count(self.lost_groups)} ({display.size(self.lost_bytes)})" if self.lost_groups else ""
 
 
 @dataclass(frozen=True)

@@ -276,6 +276,8 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("groups", "int64", "", "key groups that change their task in the step"),
         Column("bytes", "int64", "B", "of their states, as they left; with stop-and-restart of all states"),
         _time("cancelled_ns", "the reconfiguration was cancelled, after a crash, -1 if it was not"),
+        Column("lost_groups", "int64", "", "key groups of the step that begin empty: a crash took them as they moved"),
+        Column("lost_bytes", "int64", "B", "of the states that they had"),
     ),
     "replicas": (
         _OPERATOR,

@@ -156,6 +156,12 @@ class ScenarioDescription(Description):
         return fails or self.migrates or self.has_replicas or self.rebalances or by_method
 
     @property
+    def loses_states(self) -> bool:
+        """Return whether hosts may fail whose states nothing brings back, and key groups move in steps at most."""
+        moves = self.migrates or self.rebalances or self.has_replicas or self.waves.interval_s is not None
+        return self.may_fail and self.fault_tolerance.method == "none" and not moves
+
+    @property
     def checkpoints_may_fail_it(self) -> bool:
         """Return whether so many checkpoints can expire in the run that the job fails, although no host does."""
         barriers = self.fault_tolerance.job_checkpoints

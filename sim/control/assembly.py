@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 
@@ -151,10 +152,7 @@ class Control:
         self.adjustments = Adjustments(services, self.coordinator, self.slots)
         self.crash.host_died.append(self.adjustments.host_died)
         self.recoveries.is_taking.append(self.adjustments.is_taking)
-        protocols = RECONFIGURATION_PROTOCOLS
-        self.reconfigurations = Reconfigurations(
-            state, self.coordinator, protocols, self.memory, self.outages, self.recoveries.leaves, self.barriers
-        )
+        self._reconfigure(state, hosts)
         self.rescaling = Rescaling(state, self.migrations, self.adjustments, self.slots)
         spares = SpareHosts(state, self.migrations, self.recoveries, self.failures)
         operators = OperatorScaling(state, self.statistics, self.adjustments, self.rescaling)
@@ -173,6 +171,41 @@ class Control:
         self.checkpoint_source.initialised = self.rebalances.initialised
         self.checkpoint_source.held_back = self.rebalances.holds_back_waves
         self.rebalances.wave_is_open = self.checkpoint_source.is_open
+
+    def _reconfigure(self, state: RunState, hosts: HostChoice) -> None:
+        """Have key groups move in steps, and have a crash end what it ends of that where nothing is kept."""
+        self.reconfigurations = Reconfigurations(
+            state,
+            self.coordinator,
+            RECONFIGURATION_PROTOCOLS,
+            self.memory,
+            self.outages,
+            self.recoveries.leaves,
+            self.barriers,
+            partial(self._start_task, hosts),
+        )
+        if self.reconfigurations.loses:
+            lost_steps = self.reconfigurations.lost_steps
+            self.crash.dies, self.crash.in_steps = lost_steps.host_dies, lost_steps.settle
+            self.recovery.next_task, self.recovery.begins_again = lost_steps.next_task, lost_steps.begins_again
+            self.instances.task_added.append(lost_steps.task_added)
+
+    def _start_task(self, hosts: HostChoice, operator: int, place: int) -> int | None:
+        """Start a task in place of one that is dead: on its host, or where the fewest key groups are."""
+        before = next(
+            task
+            for task, its in reversed([*enumerate(self.cluster.task_operator)])
+            if its == operator and self.cluster.task_place[task] == place
+        )
+        host: int | None = self.cluster.task_host[before]
+        if host is None or not self.cluster.accepts_work(host) or not self.slots.has_room(operator, host):
+            host = hosts.least_used(lambda one: self.slots.has_room(operator, one))
+        if host is None:
+            return None
+        task = self.instances.new_task(operator, host, place)
+        if not self.cluster.host_alive[host]:  # which nobody has detected
+            self.crash.lose_once_more(host)
+        return task
 
     def _read_sources(self, state: RunState) -> None:
         """Have sources read their logs that have files or polls."""

@@ -58,6 +58,9 @@ class CrashCoordinator:
             self.checkpoints_end = self.batches.undo
         self.slots_freed: Callable[[], None] = lambda: None  # called when a host is back; set by who scales the job
         self.host_back: Callable[[int], None] = lambda _: None  # called when a host is back; set by whom it concerns
+        self.dies: Callable[[int], None] = lambda _: None  # called with a host that is about to be lost
+        self.in_steps: Callable[[Sequence[LostPartition], LostPartition], list[LostPartition]] = lambda lost, _: [*lost]
+        """Says what is lost, given what was there, where key groups move in steps."""
         self.host_died: list[Callable[[int], None]] = [migrations.host_died]
         """Have successors send what former owners on a host may not have sent; each kind of plan adds its own."""
 
@@ -68,6 +71,7 @@ class CrashCoordinator:
 
         Until the failure is detected, what is sent to the host joins the list.
         """
+        self.dies(host)
         # Control still trusts the host and what it has, checkpoints included: note that while it is there.
         lost = self.state.view.died(host, self._checkpoints_on(host))
         if self.batches is not None:
@@ -167,9 +171,9 @@ class CrashCoordinator:
         # off: the moves that are called off next have not completed, and send for themselves.
         for resend in self.host_died:
             resend(host)
-        losses = [LostPartition(partition, host, failed_ns, row, counts_until_ns=dead_ns) for partition in lost]
-        # First what goes on where it was: else the rest might take its slots.
         like = LostPartition(-1, host, failed_ns, row, counts_until_ns=dead_ns)
+        losses = self.in_steps([like._replace(partition=partition) for partition in lost], like)
+        # First what goes on where it was: else the rest might take its slots.
         self.recover([*self._roll_back(losses, like), *losses])
         # Last, where all that goes on is live.
         self.recovery.method.checkpoints_lost(held)

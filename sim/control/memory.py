@@ -86,7 +86,8 @@ class Memory:
 
     def forgotten(self, tasks: Collection[int]) -> None:
         """Note that tasks have given up all copies."""
-        if self.wanted:
+        if self.wanted and tasks:
+            self._know(max(tasks))
             self._held[_SENT:, [*tasks]] = 0
             self._write(tasks)
 

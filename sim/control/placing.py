@@ -13,9 +13,10 @@ from sim.control.cluster import Cluster, RunPlan
 
 def check_moving(plan: RunPlan) -> None:
     """Raise ValueError if key groups cannot be taken out of their tasks in the run."""
+    kept = plan.keeps_ids and not (plan.scenario.fault_tolerance.goes_back_once or plan.scenario.loses_states)
     found = (
-        "hosts may fail, or tuples have ids for other reasons, and not all goes back to one checkpoint, exactly once"
-        if plan.keeps_ids and not plan.scenario.fault_tolerance.goes_back_once
+        "tuples have ids, and states that a crash takes are neither lost for good nor all those of one checkpoint"
+        if kept
         else None,
         "queues are bounded" if plan.bounded else None,
         "acks or time trim outputs" if plan.trimming or plan.history else None,
@@ -31,9 +32,9 @@ def check_placement(
 ) -> tuple[int, list[int], np.ndarray]:
     """Return the arguments as whole numbers, the owners as an array.
 
-    A task whose host is dead, which nobody has detected, may be an owner: what is sent to it is lost. Raises ValueError
-    if these senders cannot be told that these tasks (n_groups,) own the operator's key groups, and TypeError for what
-    is no whole number.
+    A task whose host is dead, which nobody has detected, may be an owner: what is sent to it is lost. One that is known
+    to be dead may be that of key groups that are down there. Raises ValueError if these senders cannot be told that
+    these tasks (n_groups,) own the operator's key groups, and TypeError for what is no whole number.
     """
     operator, senders, tasks = index(operator), [*map(index, senders)], _whole_numbers(owners)
     plans = cluster.plan.operators
@@ -44,7 +45,8 @@ def check_placement(
         raise ValueError(f"{plans[operator].name} has {groups} key groups, not {tasks.size}")
     its = cluster.task_operator
     for task in _each(tasks, len(its)):
-        if not _is_trusted(cluster, task) or its[task] != operator:
+        is_known = 0 <= task < len(its) and its[task] == operator
+        if not is_known or not (_is_trusted(cluster, task) or _are_down(cluster, operator, tasks == task, task)):
             raise ValueError(f"task {task} is no live task of {plans[operator].name}")
     upstream = _upstream(cluster, operator)
     for task in senders:
@@ -100,6 +102,19 @@ def _is_trusted(cluster: Cluster, task: int) -> bool:
         return False
     host = cluster.task_host[task]
     return cluster.task_alive[task] or (cluster.trusted[host] and not cluster.host_alive[host])
+
+
+def _are_down(cluster: Cluster, operator: int, chosen: np.ndarray, task: int) -> bool:
+    """Return whether the chosen key groups (n_groups,) of an operator are down at the task that they have."""
+    first = cluster.plan.first_partition[operator]
+    groups = (first + np.flatnonzero(chosen)).tolist()
+    return all(cluster.partition_task[one] == task and not cluster.partition_live[one] for one in groups)
+
+
+def check_stay(plan: RunPlan, cluster: Cluster, partitions: Iterable[int]) -> list[int]:
+    """Return the partitions as whole numbers; raises errors as `check_taken`, and as `check_moving`."""
+    check_moving(plan)
+    return check_taken(cluster, partitions)
 
 
 def _upstream(cluster: Cluster, operator: int) -> set[int]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from models.records.decisions import Action, Verdict
 from sim.clock import MESSAGE, channel
 from sim.control.cluster import LostPartition
-from sim.control.host_choice import HostChoice
+from sim.control.host_choice import Choice, HostChoice
 from sim.control.instances import Outages
 from sim.control.local_copies import LocalCopies
 from sim.control.recoveries import PartitionRecovery, Recoveries
@@ -41,6 +41,8 @@ class Recovery:
         self.copies = LocalCopies(state)
         shares = state.plan.scenario.fault_tolerance.shares_restores
         self.reads = SharedReads(state) if shares else None  # else the store is read as the plane says
+        self.next_task: Callable[[int], int | None] = lambda _: None  # that a lost key group was to come to
+        self.begins_again: Callable[[int], None] = lambda _: None  # called with a partition that has got a task
         self._prepared: set[int] = set()  # partitions that have their state, and are not live yet
         self.opened: list[Callable[[int], None]] = []  # called with a host where a partition is live again
         # Called with a live source: before it sends what it keeps, and when it may emit; set by who reads for sources.
@@ -55,8 +57,8 @@ class Recovery:
 
     def assign(self, loss: LostPartition) -> PartitionRecovery | None:
         """Give the partition to a live host, which holds what comes for it; None where no host can take it."""
-        partition = loss.partition
-        target, why = self.method.host_for(partition)
+        partition, task = loss.partition, self.next_task(loss.partition)
+        target, why = self._host_for(partition)
         if target is None:
             self._refuse(loss, why)
             return None
@@ -64,10 +66,19 @@ class Recovery:
             Action.RESTORE, self.cluster.partition_name(partition), why, target=self.plan.host_names[target]
         )
         # From here on upstream sends to this task, which holds the tuples until the restore.
-        task = self.method.task_for(partition, target)
+        if task is None or not self.cluster.task_alive[task]:  # one that is dead, which nobody knows, starts again
+            task = self.method.task_for(partition, target)
+        self.begins_again(partition)
         self.cluster.partition_task[partition] = task
         self.state.plane.assign(partition, task)
         return self.recoveries.begin(loss)
+
+    def _host_for(self, partition: int) -> Choice:
+        """Return the host that takes a lost partition: that of the task that it was to come to, or by the method."""
+        task = self.next_task(partition)
+        if task is None:
+            return self.method.host_for(partition)
+        return Choice(self.cluster.task_host[task], "it was to come to its task there")
 
     def _refuse(self, loss: LostPartition, why: str) -> None:
         """Have the partition wait for a host that can take it."""
@@ -77,7 +88,7 @@ class Recovery:
 
     def allocate(self, loss: LostPartition) -> LostPartition | None:
         """Return the loss with the instant at which it has a host; None where no host can take it."""
-        target, why = self.method.host_for(loss.partition)
+        target, why = self._host_for(loss.partition)
         if target is None:
             self._refuse(loss, why)
             return None

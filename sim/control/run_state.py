@@ -47,6 +47,11 @@ class Recorder:
         known = dict(zip((column.name for column in TABLES[name]), self.rows[name][row], strict=True))
         self.rows[name][row] = tuple((known | values).values())
 
+    def value(self, name: str, row: int, column: str) -> Any:
+        """Return a value of a row."""
+        place = next(k for k, one in enumerate(TABLES[name]) if one.name == column)
+        return self.rows[name][row][place]
+
     def tables(
         self,
         plane: Mapping[str, Mapping[str, np.ndarray]],

@@ -63,7 +63,8 @@ class PausingContext(ReconfigurationContext):
         For each part the task sends itself a message once the store has it; one at least, also without a state. What
         moves is taken out of the task. What stays is copied only: it is in memory here, and lost by nobody.
         """
-        parts = [(carry.target, self._taken(0, carry)) for carry in self._run.plan.steps[0] if carry.source == self.me]
+        carries = [*enumerate(self._run.plan.steps[0])]
+        parts = [(carry.target, self._taken(0, number)) for number, carry in carries if carry.source == self.me]
         staying = self._staying_bytes()
         if staying:
             self._run.times[0].bytes += staying

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -89,10 +89,19 @@ class Reconfiguration(Plan):
         return tuple(sorted({carry.source for carry in self.steps[step]}))
 
 
+class TakenOut(NamedTuple):
+    """What of a reconfiguration is lost, which is detected now: tasks, and the carries (step, number) that end."""
+
+    tasks: tuple[int, ...]
+    carries: tuple[tuple[int, int], ...]
+
+
 class ReconfigurationProtocol(Protocol[Reconfiguration]):
     """A protocol that moves key groups of one operator in steps."""
 
     complete: ClassVar[frozenset[Enum]] = frozenset(Reconfigured)
+    by_time: ClassVar[bool] = True
+    """Whether tuples that were born before the time of a step go to the task where a key group is."""
 
     @abstractmethod
     def start(self, ctx: Any) -> None:
@@ -108,6 +117,17 @@ class StepTimes:
     installed_ns: int = NEVER
     bytes: int = 0
     groups: int = 0  # that are installed
+    lost_groups: int = 0  # that a crash took before they were installed
+    lost_bytes: int = 0  # of their states
+
+
+class Travel(NamedTuple):
+    """A parcel that was taken, and is not installed yet."""
+
+    step: int
+    number: int  # of the carry in the step
+    parcel: Parcel
+    has_come: bool = False  # to its new task, which reads it
 
 
 @dataclass
@@ -125,8 +145,57 @@ class ReconfigurationRun(ProtocolRun[Reconfiguration]):
     strategy: str = ""
     owners: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     times: list[StepTimes] = field(default_factory=list)
-    travelling: set[int] = field(default_factory=set)
-    """Parcels that were taken, and are not installed yet."""
+    travelling: dict[int, Travel] = field(default_factory=dict)
+    """By number of the parcel."""
+    left: set[tuple[int, int]] = field(default_factory=set)
+    """The carries, by step and number, whose states have left their task."""
+    configured: int = 0
+    """Steps whose configuration was issued."""
+    known_over: int = 0
+    """Steps of which the coordinator has heard that they are over."""
+    is_cut_short: bool = False
+    """A task that takes part is lost: what is under way ends as far as it can, and no further step is configured."""
+    struck: set[tuple[int, int]] = field(default_factory=set)
+    """The carries, by step and number, that a crash has ended: of one of their tasks."""
+
+    gone: set[int] = field(default_factory=set)
+    """Tasks that take part and are known to be lost."""
+
+    @property
+    def steps_installed(self) -> int:
+        """Return how many steps are over, with all states at their new tasks."""
+        carried = zip(self.plan.steps, self.times, strict=True)
+        return sum(one.groups == sum(len(carry.partitions) for carry in carries) for carries, one in carried)
+
+    @property
+    def by_time(self) -> bool:
+        """Return whether what is older than the time of a step goes to the old tasks."""
+        assert issubclass(self.protocol, ReconfigurationProtocol)
+        return self.protocol.by_time
+
+    @property
+    def at_rest(self) -> bool:
+        """Return whether nothing is under way, as far as the coordinator knows."""
+        return self.known_over == self.configured
+
+    def under_way(self) -> Iterator[tuple[int, int, Carry]]:
+        """Yield (step, number, carry) of what is configured, not struck, and not installed."""
+        travel = {(one.step, one.number) for one in self.travelling.values()}
+        for step in range(self.known_over, self.configured):
+            for number, carry in enumerate(self.plan.steps[step]):
+                is_installed = (step, number) in self.left and (step, number) not in travel
+                if not is_installed and (step, number) not in self.struck:
+                    yield step, number, carry
+
+    def owners_to_be(self, partition_task: Sequence[int], first: int) -> np.ndarray:
+        """Return the tasks of the key groups (n_groups,) when all is over that is under way.
+
+        Given are those of all partitions now, and the first partition of the operator.
+        """
+        owners = np.array(partition_task[first : first + self.owners.size])
+        for _, _, carry in self.under_way():
+            owners[np.array(carry.partitions) - first] = carry.target
+        return owners
 
 
 class ReconfigurationContext(Context):
@@ -146,6 +215,7 @@ class ReconfigurationContext(Context):
         run.owners = run.owners.copy()
         for carry in run.plan.steps[step]:
             run.owners[np.array(carry.partitions) - first] = carry.target
+        run.configured = step + 1
         now_ns = self._state.clock.now_ns()
         from_ns = max(now_ns + self._state.plan.latency_ns + 1, run.plan.not_before_ns[step])
         run.times[step].from_ns = from_ns
@@ -159,7 +229,7 @@ class ReconfigurationContext(Context):
         run, runtime, clock = self._run, self._runtime, self._state.clock
 
         def told() -> None:
-            if run.over:
+            if run.over or step < run.known_over:
                 return
             run.times[step].passed_ns = clock.now_ns() - self._state.plan.latency_ns
             for task in run.plan.concerned(step):
@@ -178,7 +248,11 @@ class ReconfigurationContext(Context):
 
     def place(self, from_ns: int) -> None:
         """Send what is born from that time on for the key groups of the step to their new tasks."""
-        self._plane.place(self._run.plan.operator, (self.me,), self._run.owners, from_ns)
+        run = self._run
+        owners = run.owners
+        if run.is_cut_short:
+            owners = run.owners_to_be(self._cluster.partition_task, self._state.plan.first_partition[run.plan.operator])
+        self._plane.place(run.plan.operator, (self.me,), owners, from_ns)
 
     def give(self, step: int, kind: str) -> None:
         """Take the states that leave out of the task, write each parcel, and send it; the note says which of the step.
@@ -187,24 +261,32 @@ class ReconfigurationContext(Context):
         """
         rate = self._operator.serialise_bytes_per_s
         for number, carry in enumerate(self._run.plan.steps[step]):
-            if carry.source == self.me:
-                parcel = self._taken(step, carry)
+            if carry.source == self.me and (step, number) not in self._run.struck:
+                parcel = self._taken(step, number)
                 message = Message(self._run.number, kind, self.me, carry.target, (step, number), (parcel,))
                 self._occupy(rate, parcel.bytes, partial(self._runtime.send, message, turn=False))
 
-    def _taken(self, step: int, carry: Carry) -> Parcel:
-        """Take the states of these key groups out of the task."""
+    def _taken(self, step: int, number: int) -> Parcel:
+        """Take the states of one carry of a step out of the task."""
+        carry = self._run.plan.steps[step][number]
         parcel = self._plane.take(carry.partitions)
         for partition in carry.partitions:
             self._run.leaves(partition)
             self._cluster.take(partition, carry.target)
-        self._run.travelling.add(parcel.number)
+        self._run.travelling[parcel.number] = Travel(step, number, parcel)
+        self._run.left.add((step, number))
         self._run.times[step].bytes += parcel.bytes
         self._run.memory.leaves(self.me, parcel.bytes, self._run.plan.copies[0])
         return parcel
 
     def read(self, parcel: Parcel, kind: str, note: object) -> None:
-        """Read the states of a parcel, and send itself a message when that is done."""
+        """Read the states of a parcel, and send itself a message when that is done.
+
+        One that comes from a dead task after that was detected has been given up.
+        """
+        if parcel.number not in self._run.travelling:
+            return
+        self._run.travelling[parcel.number] = self._run.travelling[parcel.number]._replace(has_come=True)
         self._run.memory.comes(self.me, parcel.bytes, self._run.plan.copies[1])
         message = Message(self._run.number, kind, self.me, self.me, note, (parcel,))
         rate = self._operator.deserialise_bytes_per_s
@@ -219,7 +301,7 @@ class ReconfigurationContext(Context):
             self._cluster.set_live(partition, True)
         self._run.outages.check()
         self._plane.put(parcel.number, self.me)
-        self._run.travelling.discard(parcel.number)
+        del self._run.travelling[parcel.number]
         run, did, carries = self._run, self._run.times[step], self._run.plan.steps[step]
         did.installed_ns = self._state.clock.now_ns()
         did.groups += len(parcel.partitions)
@@ -230,6 +312,26 @@ class ReconfigurationContext(Context):
                 assert place is not None
                 self._cluster.moved |= dict.fromkeys(carry.partitions, place)
             run.memory.forgotten(sorted({task for carry in carries for task in (carry.source, carry.target)}))
+
+    @property
+    def goes_further(self) -> bool:
+        """Return whether further steps are configured: no task that takes part is lost."""
+        return not self._run.is_cut_short
+
+    def over(self, step: int) -> bool:
+        """Note that a step is over; return whether another one follows.
+
+        The reconfiguration is complete with its last step, if no crash has ended a part of it. Once a task is lost that
+        takes part it is cancelled, when all is over that was under way.
+        """
+        run = self._run
+        run.known_over = step + 1
+        is_last = run.known_over == len(run.plan.steps)
+        if is_last and not run.struck:
+            self.done(Reconfigured.INSTALLED)
+        elif run.is_cut_short and run.at_rest:
+            self._runtime.call_off(run)
+        return not (is_last or run.over)
 
     def line_up(self, kind: str, note: object) -> None:
         """Send itself a message that comes when all that has come to the task was served.

@@ -20,6 +20,7 @@ from sim.control.memory import Memory
 from sim.control.placing import senders_to
 from sim.control.run_state import RunState
 from sim.migration.coordinator import RunCoordinator
+from sim.migration.lost_steps import LostSteps
 from sim.migration.protocol import WHOLE, PlanKind, Request
 from sim.migration.reconfiguration import (
     Carry,
@@ -43,7 +44,8 @@ class Reconfigurations(PlanKind[ReconfigurationRequest]):
 
     Checkpoints of the job and reconfigurations exclude each other: a state that travels is in no snapshot. If a task
     that takes part is lost, all of the job that is connected goes back to the last checkpoint, with the configuration
-    of the last step that is over: the run is cancelled, and the rest of it is not done.
+    of the last step that is over: the run is cancelled, and the rest of it is not done. Without checkpoints it is cut
+    short (`lost_steps`).
     """
 
     def __init__(
@@ -55,11 +57,15 @@ class Reconfigurations(PlanKind[ReconfigurationRequest]):
         outages: Outages,
         leaves: Callable[[int], None],
         barriers: BarrierCheckpoints,
+        start_task: Callable[[int, int], int | None],
     ) -> None:
         self.state, self.coordinator, self.protocols, self.memory = state, coordinator, protocols, memory
         self.outages, self.leaves, self.barriers = outages, leaves, barriers
         barriers.held_up, barriers.none_is_open = self._are_wanted, self._look_again
+        self.start_task = start_task  # of an operator, in place of a dead one; None where no host has room
         self.runs: list[ReconfigurationRun] = []
+        self.lost_steps = LostSteps(state, self.runs, coordinator.runtime)
+        self.loses = not state.plan.scenario.fault_tolerance.goes_back_once
 
     def start(self) -> None:
         """Start the events of the scenario."""
@@ -120,11 +126,11 @@ class Reconfigurations(PlanKind[ReconfigurationRequest]):
         event, name = plan.scenario.events[request.event], plan.operators[request.operator].name
         assert isinstance(event, Reconfigure)
         members = self._members(request.operator)
+        if members is None:
+            return None
         steps = steps_of(plan.scenario, request.event, plan.inputs, self._owners(request.operator, members))
         if not steps:
-            why = "each key group is at the task where it is to be"
-            self.state.decide(Action.RECONFIGURE, name, why, verdict=Verdict.REFUSED)
-            self.state.clock.process(self._let_go())
+            self._refuse(request.operator, "each key group is at the task where it is to be")
             return None
         made = self._plan(request.operator, members, event, steps)
         count = sum(len(step.moves) for step in steps)
@@ -147,18 +153,47 @@ class Reconfigurations(PlanKind[ReconfigurationRequest]):
         self.runs.append(run)
         return run
 
-    def _members(self, operator: int) -> tuple[int, ...]:
-        """Return the tasks of an operator, as far as control knows, by their place in its parallelism."""
+    def _refuse(self, operator: int, why: str) -> None:
+        self.state.decide(Action.RECONFIGURE, self.state.plan.operators[operator].name, why, verdict=Verdict.REFUSED)
+        self.state.clock.process(self._let_go())
+
+    def _members(self, operator: int) -> tuple[int, ...] | None:
+        """Return the tasks of an operator, as far as control knows, by their place in its parallelism.
+
+        One that is dead has a successor: the first that a recovery has started, or a new one. Behind them come further
+        tasks that have key groups. None, which a decision says, where no host has room.
+        """
         cluster, alive = self.state.cluster, self.state.view.task_alive
-        own = {cluster.task_place[task]: task for task, its in enumerate(cluster.task_operator) if its == operator}
-        members = tuple(own[k] for k in range(self.state.plan.operators[operator].description.parallelism))
-        assert all(map(alive, members))  # it waits until all of the job runs
-        return members
+        its = [task for task, one in enumerate(cluster.task_operator) if one == operator and alive(task)]
+        own = {cluster.task_place[task]: task for task in its if cluster.task_place[task] is not None}
+        first, end = self.state.plan.first_partition[operator : operator + 2]
+        used, places = {*cluster.partition_task[first:end]}, self.state.plan.operators[operator].description.parallelism
+        others = [task for task in its if cluster.task_place[task] is None and task in used]
+        for place in range(places):
+            if place not in own:
+                task = others.pop(0) if others else self.start_task(operator, place)
+                if task is None:
+                    self._refuse(operator, f"no host has room for its task {place}, which is dead")
+                    return None
+                cluster.task_place[task] = place
+                own[place] = task
+        return (*(own[place] for place in range(places)), *others)
 
     def _owners(self, operator: int, members: Sequence[int]) -> list[int]:
         """Return the place of the task of each key group."""
         first, end = self.state.plan.first_partition[operator : operator + 2]
         return [*map(members.index, self.state.cluster.partition_task[first:end])]
+
+    def _senders(self, operator: int) -> tuple[int, ...]:
+        """Return the tasks that send to an operator; where states may be lost, also dead ones that control trusts.
+
+        Others wait for what these have to say, and have to hear that it never comes.
+        """
+        cluster, above = self.state.cluster, self.state.plan.dataflow.predecessors(operator)
+        if not self.loses:
+            return tuple(sorted(senders_to(cluster, operator)))
+        own = {*above}
+        return tuple(t for t, its in enumerate(cluster.task_operator) if its in own and self.state.view.task_alive(t))
 
     def _plan(
         self, operator: int, members: tuple[int, ...], event: Reconfigure, steps: Sequence[Step]
@@ -174,7 +209,7 @@ class Reconfigurations(PlanKind[ReconfigurationRequest]):
             operator=operator,
             steps=tuple(_carries(one, together=event.overlap == "none") for one in moves),
             members=members,
-            senders=tuple(sorted(senders_to(cluster, operator))),
+            senders=self._senders(operator),
             scope=event.scope,
             not_before_ns=tuple(step.not_before_ns for step in steps),
             copies=(event.sent_copies, event.received_copies),
@@ -190,18 +225,26 @@ class Reconfigurations(PlanKind[ReconfigurationRequest]):
         """Let checkpoints go on."""
         self.barriers.key_groups_stay()
 
-    def cancelled(self, run: ReconfigurationRun) -> None:
-        """Do nothing more: all that takes part is down, and comes back from the last checkpoint.
+    def can_be_cancelled(self, run: ReconfigurationRun) -> bool:
+        """Return whether a run is not complete; where states would be lost, it ends first what is under way."""
+        return super().can_be_cancelled(run) and (not self.loses or (run.is_cut_short and run.at_rest))
 
-        States that travel are discarded with the run. What senders know of the configuration has gone with them.
+    def cancelled(self, run: ReconfigurationRun) -> None:
+        """End a run of which nothing is under way, or of which all that takes part is down.
+
+        Then that comes back from the last checkpoint. States that travel are discarded with the run. What senders know
+        of the configuration has gone with them.
         """
+        if self.loses:
+            struck = (run.plan.steps[step][number] for step, number in run.struck)
+            held = {task for carry in struck for task in (carry.source, carry.target)} - run.gone
+            run.memory.forgotten(sorted(held))
+            return
         run.cancelled_ns = self.state.clock.now_ns()
-        run.parcels |= run.travelling  # which the transport discards
-        carried = zip(run.plan.steps, run.times, strict=True)
-        over = sum(one.groups == sum(len(carry.partitions) for carry in carries) for carries, one in carried)
+        run.parcels |= run.travelling.keys()  # which the transport discards
         name = self.state.plan.operators[run.plan.operator].name
-        steps = display.count(len(run.times), "step")
-        why = f"a task that takes part was lost when {over} of {steps} were over; the others are not done"
+        over = f"{run.steps_installed} of {display.count(len(run.times), 'step')} were over"
+        why = f"a task that takes part was lost when {over}; the others are not done"
         self.state.decide(Action.RECONFIGURE, name, why, verdict=Verdict.REFUSED)
         self.memory.lost(run.plan.members)
 
@@ -225,6 +268,8 @@ class Reconfigurations(PlanKind[ReconfigurationRequest]):
                     groups,
                     one.bytes,
                     run.cancelled_ns,
+                    one.lost_groups,
+                    one.lost_bytes,
                 )
 
 

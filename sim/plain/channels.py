@@ -351,6 +351,8 @@ class Channels(PlaneState):
 
     def _is_due(self, partition: Partition, output: PostDated) -> None:
         """Emit an output at its time, unless its partition is on its way, or its task stops it."""
+        if partition.post_dated.get(output.tuple_id) is not output:
+            return  # a crash has taken it
         partition.overdue.append(output)
         self.emit_overdue(partition)
         self.tell()
@@ -558,7 +560,7 @@ class Channels(PlaneState):
             self.acker.lose(task)
 
     def lose_memory(self, partition: Partition) -> None:
-        """Lose what a partition had in the memory of a task that died."""
+        """Lose what a partition had in the memory of a task that died, with outputs of a later time."""
         for visit in partition.forget_volatile():
             self.drop(visit, partition.task, partition.task.death)
         for source in self.sources:

@@ -11,7 +11,15 @@ from operator import index
 import numpy as np
 
 from models.records.tables import NEVER
-from sim.control.placing import check_frontier, check_moving, check_placement, check_taken, operators_above, senders_to
+from sim.control.placing import (
+    check_frontier,
+    check_moving,
+    check_placement,
+    check_stay,
+    check_taken,
+    operators_above,
+    senders_to,
+)
 from sim.plain.channels import Channels, Frontier
 from sim.plain.partition import Captured, Contents, Partition, Visit
 from sim.plain.task import Task
@@ -116,7 +124,9 @@ class Parcels(Channels):
         if contents is not None and contents.taken:
             for one in contents.taken:
                 if one.taken:
+                    held, one.held = one.held, []  # at a task that lives
                     self.lose_memory(one)
+                    one.held = held
             self.tell()
             return
         if contents is None or contents.was_put:
@@ -165,7 +175,7 @@ class Parcels(Channels):
             if task is not partition.task and partition.goal is not None and known != (task, from_ns):
                 raise ValueError(f"{partition.name} has another next task, or from another time on")
         for partition, task in placed:
-            if senders and task is not partition.task:
+            if task is not partition.task:
                 partition.goal, partition.placed_from_ns = task, from_ns
             for sender in senders:
                 if task is partition.task:
@@ -205,6 +215,19 @@ class Parcels(Channels):
         here = [*task.items(), *(visit for visit, goal in self.wire.items() if goal is task)]
         if any(isinstance(item, Visit) and item.partition in taken for item in here):
             raise ValueError("not all that was sent to the task of a key group has been served")
+
+    def stay(self, partitions: Sequence[int]) -> None:
+        """Send what is for these key groups to where they are: their next tasks are dead."""
+        staying = [self._numbered[one] for one in check_stay(self.plan, self.cluster, partitions)]
+        if any(one.goal is not None and one.goal.alive for one in staying):
+            raise ValueError("the next task of a key group lives, and something may be on its way there")
+        for one in staying:
+            one.goal, one.placed_from_ns = None, 0
+            one.placed.clear()
+
+    def state_bytes(self, partition: int) -> int:
+        """Return the size of the state of a partition that is live."""
+        return self._numbered[partition].state_bytes()
 
     def passed(self, operator: int, time_ns: int, token: int) -> None:
         """Tell the listener when nothing born before that time is at the operator, or above it, any more."""

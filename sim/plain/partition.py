@@ -660,6 +660,8 @@ class Partition:
         applied tuples stays, for the audit. What waits at the next task of a key group is not there.
         """
         self.live = self.saving = self.counts_replays = self.taken = False
+        self.post_dated.clear()
+        self.overdue.clear()
         held = []
         if self.goal is None:
             held, self.held = self.held, []

@@ -51,6 +51,8 @@ class Rules:
             "store": "remote",
             "guarantee": self.guarantee,
         }
+        if self.method == "none":
+            tolerance = {"method": "none"}
         if self.asynchronous:
             tolerance["snapshots"] = {"mode": "asynchronous", "pause": "1 ms"}
         if self.method == "region-restart":

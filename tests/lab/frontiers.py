@@ -21,6 +21,8 @@ class Punctual(Chooser):
 
     def __init__(self, chooser: Chooser) -> None:
         self._chooser, self.now_ns = chooser, lambda: 0
+        self.is_gone: Callable[[int], bool] = lambda task: False
+        """Whether a task is known to be dead: what it had sent comes first, within the latency of its failure."""
         self.due: dict[Place, deque[int]] = {}  # the instants, of each place
 
     def follow(self, lab: Any) -> None:
@@ -54,7 +56,9 @@ class Punctual(Chooser):
             at_ns, place = min(waiting)
             if self.now_ns() + sum(len(lanes[one]) for _, one in waiting) + 1 >= at_ns:
                 return place
-        return self._chooser.choose(lanes)
+        channels = (place for place in lanes if place[0] == "channel" and place[2] != FROM_CONTROL)
+        last = next((place for place in channels if self.is_gone(place[2])), None)
+        return self._chooser.choose(lanes) if last is None else last
 
 
 class Queues:

@@ -1,4 +1,4 @@
-"""Key groups that move in steps while hosts die, in jobs whose checkpoints barriers take, under the scheduler.
+"""Key groups that move in steps while hosts die, under the scheduler: barriers take checkpoints, or nothing is kept.
 
 Steps beside those of `barriers`: a plan is asked for. A tuple is born at the step with which it arrives, and what
 control tells those who send comes in time, as in `reconfiguring`.
@@ -13,10 +13,13 @@ from random import Random
 from typing import Any
 
 from lab.barriers import AFTER, JOBS, Barriers, _acts, job_of
+from lab.engines import Rules
+from lab.following import Followed
 from lab.frontiers import Punctual, Queues, SteppedMegaphone
+from lab.invariants import NothingWaits, OneLives
 from lab.job import Job
 from lab.reconfiguring import Keys, drawn_plan
-from lab.recovering import Case, drawn_case, drawn_crashes
+from lab.recovering import Case, Recovering, drawn_case, drawn_crashes
 from lab.scheduler import Chooser
 from lab.shapes import CHAIN, KEYED
 from models.records.tables import NEVER
@@ -32,6 +35,7 @@ OF_MOVES = {
     "put": (1, 1, 2, 3, 5),
     "triggered": (1, 2, 3),
 }
+OF_LOSSES = ("step", "message", "detected", "assigned", "installed", "configured", "given", "put")
 
 
 @cache
@@ -62,16 +66,31 @@ def drawn(kind: str, seed: int) -> Case:
     return drawn_case(draw, kind, seed, job, crashes, _moves(draw, job), (1, 1, 20, 100))
 
 
+def losing(kind: str, seed: int) -> Case:
+    """Return the case of a seed in which nothing is kept."""
+    draw = Random(f"{kind} case {seed}")
+    job = moving_job_of(draw.randrange(JOBS))
+    rules = Rules("none", slow=draw.random() < 0.5, noticed=draw.random() < 0.5)
+    postponed = tuple(name for name in job.stateful if draw.random() < 0.3)
+    after = {event: its for event, its in (AFTER | OF_MOVES).items() if event in OF_LOSSES}
+    crashes = drawn_crashes(draw, (0, 1, 1, 2, 2, 3), after)
+    return drawn_case(draw, kind, seed, replace(job, rules=rules, postponed=postponed), crashes, _plans(draw, job))
+
+
 def _moves(draw: Random, job: Job) -> Iterator[tuple[str, int]]:
     yield from _acts(draw)
+    yield from _plans(draw, job)
+
+
+def _plans(draw: Random, job: Job) -> Iterator[tuple[str, int]]:
     at = draw.choice([5, 20, 40, 80])
     for _ in job.plans:
         yield PLAN, at
         at += draw.choice([0, 20, 60, 120])
 
 
-class MovingPlans(Barriers):
-    """One laboratory with checkpoints of the job, and key groups that move."""
+class Planned(Recovering):
+    """One laboratory in which key groups move by plans."""
 
     def scheduled(self, chooser: Chooser) -> Chooser:
         self.punctual = Punctual(chooser)
@@ -99,12 +118,30 @@ class MovingPlans(Barriers):
         runtime.deliver = delivers  # type: ignore[method-assign]
         self.before(plane, "take", "given")
         self.before(plane, "put", "put")
-        super().begin()
 
     def note(self, event: str) -> None:
         super().note(event)
         if event == "step":
             self.queues.look()
+
+    def act(self, what: str) -> None:
+        """Have the next plan wanted."""
+        assert what == PLAN
+        name = f"plan{self._asked}"
+        self._asked += 1
+        event = self.lab.plan.scenario.events[name]
+        assert isinstance(event, Reconfigure)
+        process = self.reconfigurations._event(name, event)
+        next(process)
+        next(process, None)
+
+
+class MovingPlans(Planned, Barriers):
+    """The same with checkpoints of the job."""
+
+    def begin(self) -> None:
+        Planned.begin(self)
+        Barriers.begin(self)
 
     @property
     def in_order(self) -> bool:
@@ -113,19 +150,9 @@ class MovingPlans(Barriers):
 
     def act(self, what: str) -> None:
         if what == PLAN:
-            self._ask()
+            Planned.act(self, what)
         else:
-            super().act(what)
-
-    def _ask(self) -> None:
-        """Have the next plan wanted."""
-        name = f"plan{self._asked}"
-        self._asked += 1
-        event = self.lab.plan.scenario.events[name]
-        assert isinstance(event, Reconfigure)
-        process = self.reconfigurations._event(name, event)
-        next(process)
-        next(process, None)
+            Barriers.act(self, what)
 
     def check_rest(self) -> None:
         super().check_rest()
@@ -151,3 +178,34 @@ class MovingPlans(Barriers):
             self.faults["the configuration is not that of the last step that was over"] += 1
         if self.plane.parcels:
             self.faults["a state is on its way for ever"] += 1
+
+
+class LosingPlans(Planned):
+    """One laboratory in which nothing is kept: what a host has is lost with it."""
+
+    def begin(self) -> None:
+        super().begin()
+        self.punctual.is_gone = lambda task: not self.lab.state.view.task_alive(task)
+        self.followed = Followed(self.lab)
+
+    def heal(self) -> None:
+        """Do nothing: what is lost does not come again."""
+
+    def check(self) -> None:
+        """Check nothing: what is lost is known in the end."""
+        self._checked = True
+
+    def check_saved(self) -> list[str]:
+        return []
+
+    def _check_rest(self) -> None:
+        for invariant in (OneLives(), NothingWaits()):
+            self.faults.update(invariant.check(self.seen))
+        self.check_rest()
+
+    def check_rest(self) -> None:
+        self.faults.update(self.followed.faults())
+        for run in self.reconfigurations.runs:
+            self.met["cut short" if run.cancelled_ns != NEVER else "moved"] += 1
+            self.met["lost groups"] += sum(one.lost_groups for one in run.times)
+        self.met["post-dated"] += len(self.followed.post_dated)

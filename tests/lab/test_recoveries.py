@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from lab.broken_engines import HARMLESS, MUTANTS
+from lab.broken_losses import HARMLESS, MUTANTS
 from lab.cases import KINDS, campaign, command, drawn, noticed, shrunk
 
 SEEDS = 20  # of each kind
@@ -21,6 +21,7 @@ MEETS: Mapping[str, Mapping[str, int]] = {
     "rescaled": {"other numbers": 10, "saved": 3, "stopped": 5, "reads": 30, "detected": 10},
     "read": {"read": 80, "goes back": 50, "completed": 50, "detected": 20},
     "moving": {"cancelled": 4, "moved": 15, "steps": 20, "given": 30, "completed": 50, "detected": 20},
+    "losing": {"cut short": 4, "moved": 15, "lost groups": 3, "given": 30, "detected": 20, "post-dated": 100},
     "windows": {"watermark": 300, "ends": 20, "completed": 50, "detected": 20, "stopped": 2},
     "changelogs": {"detected": 20, "reads": 10, "standbys": 50},
     "batches": {"batches": 25, "detected": 20, "the driver ends alone": 2},
@@ -101,6 +102,18 @@ FIRST: Mapping[str, int] = {
     "barriers of a checkpoint that has expired go where key groups are now": 87,
     "the first queue that is empty lets the next step begin": 778,
     "what has left the dead is lost with them": 154,
+    "a state that has come is lost with the task that it has left": 286,
+    "a state that comes no more is waited for": 55,
+    "who sends goes on sending to a next task that is dead": 8,
+    "what waits for a state that is lost is forgotten": 495,
+    "a key group begins elsewhere than where its tuples wait": 93,
+    "nobody speaks for the dead": 7,
+    "nobody speaks for senders that are dead": 38,
+    "a sender that starts is not told where key groups will be": 30,
+    "further steps begin": 7,
+    "a move ends while states travel": 4,
+    "a state that was on its way to the dead is not missed": 26,
+    "post-dated outputs of a state that is lost leave": 16,
 }
 """The seed with which a mutant is looked for first, where it is not 0; if that does not notice it all seeds have to."""
 

@@ -17,13 +17,14 @@ from models.scenario.events import (
     Reconfigure,
     Rescale,
 )
-from models.scenario.job import Operator, WindowState
+from models.scenario.job import Operator, PerTupleState, WindowState
 from models.scenario.scenario import Scenario
 from models.topology import layout
 from models.topology.chains import chains_of
 from models.validation_messages import path_text
 
 RULE = "not simulated yet"
+_EVENT_TIME = "without windows, joins and timers: event time stays behind"
 
 
 def not_simulated(scenario: Scenario) -> list[InputFault]:
@@ -125,6 +126,8 @@ def _of_reconfiguration(scenario: Scenario, name: str, event: Reconfigure) -> li
         found += [(f"{here}.kind", event.kind, f"{hint} it is") for hint in _not_beside_restarts(scenario)]
         if any(event.operator in chain for chain in chains_of(scenario)):
             found.append((f"{here}.operator", event.operator, f"with operators.{event.operator}.chain = false it is"))
+    elif _loses(scenario) and event.protocol in _IN_STEPS:
+        found += [(f"{here}.kind", event.kind, f"{hint} it is") for hint in _not_beside_losses(scenario)]
     else:
         found += [(f"{here}.kind", event.kind, f"{hint} it is") for hint in _not_without_ids(scenario, event.protocol)]
     if event.late_s:
@@ -145,8 +148,13 @@ def _of_postponements(scenario: Scenario) -> list[tuple[str, object, str]]:
     found: list[tuple[str, object, str]] = [
         (path_text(("operators", name, "postpone")), NO_VALUE, f"{hint} it is")
         for name in names
-        for hint in _not_without_ids(scenario)
+        for hint in (_not_beside_losses(scenario) if _loses(scenario) else _not_without_ids(scenario))
     ]
+    for name in names if scenario.may_fail else ():
+        state = scenario.operators[name].state
+        if isinstance(state, PerTupleState) and state.closes:
+            where = path_text(("operators", name, "state", "until"))
+            found.append((where, state.until, "where no host may fail it is"))
     for name, event in scenario.events.items() if names else ():
         if isinstance(event, Reconfigure) and event.protocol == "stop-and-restart":
             hint = "beside post-dated outputs, which do not drain, megaphone and pause-and-resume are"
@@ -174,16 +182,32 @@ def _not_without_ids(scenario: Scenario, protocol: str = "") -> list[str]:
 
     `protocol`: that by which key groups move.
     """
-    tolerance = scenario.fault_tolerance
-    restarts = 'with fault_tolerance.method = "region-restart" and aligned barriers, exactly once,'
-    if protocol in ("megaphone", "pause-and-resume"):
-        crashes = f"where no host may fail, or {restarts}"
-        method = f'with fault_tolerance.method = "none", or {restarts}'
-    else:
-        crashes, method = "where no host may fail", 'with fault_tolerance.method = "none"'
+    tolerance, method = scenario.fault_tolerance, 'with fault_tolerance.method = "none"'
+    in_steps = protocol in _IN_STEPS
+    if in_steps:
+        method += ', or with fault_tolerance.method = "region-restart" and aligned barriers, exactly once,'
     without = (
-        (scenario.may_fail, crashes),
+        (scenario.may_fail and not in_steps, "where no host may fail"),
         (tolerance.method != "none" or scenario.has_replicas, method),
+    )
+    return [hint for there, hint in without if there] + _not_beside_steps(scenario)
+
+
+_IN_STEPS = ("megaphone", "pause-and-resume")  # protocols beside which hosts may fail
+
+
+def _loses(scenario: Scenario) -> bool:
+    """Return whether hosts may fail, and nothing brings states back."""
+    return scenario.may_fail and scenario.fault_tolerance.method == "none"
+
+
+def _not_beside_losses(scenario: Scenario) -> list[str]:
+    """Return what has to go before key groups move, or outputs are post-dated, where crashes take states for good."""
+    without = (
+        (scenario.has_replicas, "without active replicas"),
+        (scenario.waves.interval_s is not None, "without waves"),
+        (scenario.workers.together, "without workers.together"),
+        (any(_has_event_time(one) for one in scenario.operators.values()), _EVENT_TIME),
     )
     return [hint for there, hint in without if there] + _not_beside_steps(scenario)
 
@@ -208,7 +232,7 @@ def _not_beside_steps(scenario: Scenario) -> list[str]:
             "without other events than reconfigure, or a policy, that move state",
         ),
         (any(one.buffer is not None for one in described), "without bounded queues"),
-        (any(_has_event_time(one) for one in described), "without windows, joins and timers: event time stays behind"),
+        (any(_has_event_time(one) for one in described), _EVENT_TIME),
     )
     return [hint for there, hint in without if there]
 

@@ -27,7 +27,7 @@ from sim.kernel.event_loop.audit_table import (
 )
 from sim.kernel.event_loop.buffers import CHUNK, NODES, is_twice, next_node
 from sim.kernel.event_loop.channels import sent_to
-from sim.kernel.event_loop.codes import BROADCAST, NONE
+from sim.kernel.event_loop.codes import BROADCAST, NONE, POST_DATED
 from sim.kernel.event_loop.emitting import number_of_outputs
 from sim.kernel.event_loop.instances import stored_at
 from sim.kernel.event_loop.trimming import restorable
@@ -111,6 +111,7 @@ def _by_id(
     in_parcel[[one.partition for one in saved]] = True
     enter_final_state(state, table, in_parcel, duplicated, stack)
     enter_carried(state, table, *in_motion(state))
+    enter_post_dated(state, table, stack)
     if state.options["sources_keep"]:
         enter_since_checkpoint(state, table, stack)
     gone = forgotten(state)
@@ -181,7 +182,7 @@ def entries(state: State) -> int:
         total += (
             state.partitions[partition].applied
             - state.partitions[partition].base
-            + state.options.fan_out * state.partitions[partition].ticks
+            + state.options.fan_out * (state.partitions[partition].ticks + state.partitions[partition].post_dated)
         )
     return total
 
@@ -248,6 +249,16 @@ def enter_carried(state: State, table: np.ndarray, partitions: np.ndarray, ids: 
     """Note tuples that are on their way, to partitions (n,)."""
     for k in range(ids.shape[0]):
         mark(table, state.partitions[partitions[k]].group, ids[k], COMING)
+
+
+@kernel
+def enter_post_dated(state: State, table: np.ndarray, stack: np.ndarray) -> None:
+    """Note outputs whose time has not come, or which wait for their partition."""
+    for visit in range(state.visits.shape[0]):
+        e = state.visits[visit]
+        if e.kind == POST_DATED:
+            for k in range(_push_outputs(state, stack, 0, e.partition, e.id, e.key)):
+                mark(table, np.int64(stack[k, 0]), stack[k, 1], COMING)
 
 
 @kernel

@@ -8,7 +8,7 @@ import numpy as np
 
 from sim.clock import TIMERS
 from sim.kernel.event_loop.channels import emit, send_again, send_output
-from sim.kernel.event_loop.codes import BORN, NONE, OPEN, POST_DATED, TUPLE
+from sim.kernel.event_loop.codes import BORN, GONE, NONE, OPEN, POST_DATED, TUPLE
 from sim.kernel.event_loop.events import next_serial, push
 from sim.kernel.event_loop.free_lists import free_visit, new_visit
 from sim.kernel.event_loop.frontiers import note_gone
@@ -126,9 +126,12 @@ def _closes_keys(state: State, partition: int) -> bool:
 
 @kernel
 def is_due(state: State, visit: int) -> None:
-    """Emit an output at its time, unless its partition is on its way, or its task stops it."""
+    """Emit an output at its time, unless it is lost, its partition is on its way, or its task stops it."""
     partition = state.visits[visit].partition
     u = state.partitions[partition]
+    if state.visits[visit].kind == GONE:
+        free_visit(state, visit)
+        return
     if u.overdue_head == NONE:
         u.overdue_head = visit
     else:
@@ -165,10 +168,28 @@ def emit_overdue(state: State, partition: int) -> None:
         u.post_dated -= 1
         if _closes_keys(state, partition):
             end_to_wait(state, partition, e.ticket)
+        e.kind = GONE
         free_visit(state, visit)
         if state.frontiers.shape[0] > 0:
             note_gone(state, u.operator, born)
         emit(state, partition, tuple_id, born, key)
+
+
+@kernel
+def forget_post_dated(state: State, partition: int) -> None:
+    """Forget the outputs of a later time of a partition, whose state is lost; their events find them gone."""
+    u = state.partitions[partition]
+    for visit in range(state.visits.shape[0]):
+        if state.visits[visit].kind == POST_DATED and state.visits[visit].partition == partition:
+            state.visits[visit].kind = GONE
+    while u.overdue_head != NONE:
+        visit = u.overdue_head
+        u.overdue_head = state.visits[visit].next
+        if state.frontiers.shape[0] > 0:
+            note_gone(state, u.operator, state.visits[visit].created)
+        free_visit(state, visit)
+    u.overdue_tail = NONE
+    u.post_dated = 0
 
 
 @kernel

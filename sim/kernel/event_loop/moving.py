@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sim.control.placing import check_frontier, check_moving, check_placement, check_taken, senders_to
+from sim.control.placing import (
+    check_frontier,
+    check_moving,
+    check_placement,
+    check_stay,
+    check_taken,
+    senders_to,
+)
 from sim.kernel.event_loop import emitting, frontiers, placing, verbs
 from sim.kernel.event_loop.checkpoints import state_bytes
 from sim.kernel.event_loop.codes import NONE
@@ -68,11 +75,12 @@ class Moving(ABC):
             raise ValueError("a key group has another next task, or from another time on")
         self._act()
         state.options["placed"] = 1
+        placing.name(state, first, tasks, from_ns)
         for sender in sorted(senders):
             if state.tasks["routing"][sender] == NONE:
                 state.tasks["routing"][sender] = state.routing.size
                 state.routing = np.append(state.routing, np.full(len(state.partitions), NONE, np.int32))
-            placing.place(state, sender, first, tasks, from_ns)
+            placing.place(state, sender, first, tasks)
 
     def take(self, partitions: Sequence[int]) -> Parcel:
         """Take the states of these partitions out of their task."""
@@ -106,6 +114,19 @@ class Moving(ABC):
         size = kept + sum(int(state_bytes(state, partition)) for partition in partitions)
         return Parcel(number, 0, size, tuple(partitions))
 
+    def stay(self, partitions: Sequence[int]) -> None:
+        """Send what is for these key groups to where they are: their next tasks are dead."""
+        numbers = np.array(check_stay(self._plan, self._cluster, partitions), np.int64)
+        goals = self.state.partitions["goal"][numbers]
+        if np.any(self.state.tasks["alive"][goals[goals != NONE]]):
+            raise ValueError("the next task of a key group lives, and something may be on its way there")
+        self._act()
+        placing.stay(self.state, numbers)
+
+    def state_bytes(self, partition: int) -> int:
+        """Return the size of the state of a partition that is live."""
+        return int(state_bytes(self.state, partition))
+
     def passed(self, operator: int, time_ns: int, token: int) -> None:
         """Tell the listener when nothing born before that time is at the operator, or above it, any more."""
         operator, time_ns = check_frontier(self._plan, self._clock.now_ns(), operator, time_ns)
@@ -123,7 +144,7 @@ class Moving(ABC):
         self._act()
         self._room(0)
         for partition in lost.tolist():
-            verbs.lose_partition(self.state, partition)
+            verbs.lose_travelling(self.state, partition)
         self._tell()
 
     def _is_passed(self, operator: int, time_ns: int) -> bool:

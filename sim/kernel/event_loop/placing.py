@@ -34,19 +34,24 @@ def met(state: State, first: int, owners: np.ndarray, from_ns: int) -> int:
 
 
 @kernel
-def place(state: State, sender: int, first: int, owners: np.ndarray, from_ns: int) -> None:
-    """Send outputs of a task for the partitions from `first` on to these tasks (n,), if created from that time on."""
+def name(state: State, first: int, owners: np.ndarray, from_ns: int) -> None:
+    """Make these tasks (n,) the next ones of the partitions from `first` on, from a time on."""
+    for k in range(owners.shape[0]):
+        u = state.partitions[first + k]
+        # One that is down nobody takes: until that is detected all goes where it went.
+        if (u.live or u.taken) and owners[k] != u.task:
+            u.goal = owners[k]
+            u.placed_from = from_ns
+
+
+@kernel
+def place(state: State, sender: int, first: int, owners: np.ndarray) -> None:
+    """Send outputs of a task for the partitions from `first` on to these tasks (n,), which are their next ones."""
     row = state.tasks[sender].routing
     for k in range(owners.shape[0]):
         u, task = state.partitions[first + k], owners[k]
-        if not u.live and not u.taken:
-            continue  # it is down, and nobody takes its state: until that is detected all goes where it went
-        if task == u.task:
-            state.routing[row + first + k] = NONE  # the goal stays: something may be on its way there
-        else:
-            state.routing[row + first + k] = task
-            u.goal = task
-            u.placed_from = from_ns
+        if u.live or u.taken:  # where it is the goal stays all the same: something may be on its way there
+            state.routing[row + first + k] = NONE if task == u.task else task
 
 
 @kernel
@@ -98,6 +103,16 @@ def take(state: State, partitions: np.ndarray) -> None:
         u.live = 0
     # Also tasks that nobody has told anything, as those that start only now, send to where a partition is.
     for k in range(partitions.shape[0]):
+        forget_tables(state, partitions[k])
+
+
+@kernel
+def stay(state: State, partitions: np.ndarray) -> None:
+    """These partitions (n,) stay where they are: their next tasks are dead."""
+    for k in range(partitions.shape[0]):
+        u = state.partitions[partitions[k]]
+        u.goal = NONE
+        u.placed_from = 0
         forget_tables(state, partitions[k])
 
 

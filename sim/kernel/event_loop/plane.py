@@ -305,6 +305,7 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Reading, Answers):
         if self._rolls_back() and self.state.partitions["is_sink"][partition]:
             pools.expect_again(self.state, partition)
         verbs.open_partition(self.state, partition)
+        self._passed_at = (-1, -1, -1)  # a source that is back may emit what is older
 
     def release(self, partition: int) -> None:
         """Put the tuples that the partition held in front of its task's queue."""

@@ -300,7 +300,8 @@ def options(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarr
     made["rolls_back"] = tolerance.rolls_back_together and plan.drops_duplicates
     made["per_key"] = np.any(operators["state_model"] == PER_KEY)
     made["closes_keys"] = np.any(operators["state_model"] == OPEN)
-    made["forgets_ids"] = plan.keeps_ids
+    # What is post-dated is younger than the tuple that it follows from: that may be old, and its family not over.
+    made["forgets_ids"] = plan.keeps_ids and not any(one.postpone_ns is not None for one in plan.operators)
     made["marks_twice"] = plan.acker is not None or (plan.replays and not plan.drops_duplicates)
     made["always_full"], made["remote_store"] = tolerance.kind == "full", tolerance.store == "remote"
     made["paced"] = any(group.cpu == "processor-sharing" for group in plan.host_groups)

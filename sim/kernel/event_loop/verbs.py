@@ -8,7 +8,7 @@ from sim.kernel.event_loop.backpressure import take_along
 from sim.kernel.event_loop.buffers import cut_log, forget_handed, forget_live, forget_stored, restore_kept, unapply
 from sim.kernel.event_loop.channels import replay
 from sim.kernel.event_loop.codes import BUNDLE, CONTROL, CRASHED, MARK, NEVER, NONE, SNAPSHOT, TUPLE
-from sim.kernel.event_loop.emitting import emit_arrivals, emit_ticks, forget_again
+from sim.kernel.event_loop.emitting import emit_arrivals, emit_ticks, forget_again, forget_post_dated
 from sim.kernel.event_loop.fair_links import close_link, forget_use, least_arrival
 from sim.kernel.event_loop.free_lists import free_transfer, free_visit, new_visit
 from sim.kernel.event_loop.hash_tables import cut_keys, find_pair
@@ -159,10 +159,25 @@ def lose_partition(state: State, partition: int) -> None:
     u.saving = 0
     if u.goal == NONE:  # else what waits is at the next task
         _drop_held(state, partition, u.task)
+    if state.extended and u.post_dated > 0:
+        forget_post_dated(state, partition)
     if not u.is_source:
         forget_live(state, partition)
     elif state.extended and not state.options.acks:  # with an acker the log knows what was to be emitted again
         forget_again(state, partition)
+
+
+@kernel
+def lose_travelling(state: State, partition: int) -> None:
+    """Lose the state of a partition that was taken; what waits for it stays, at a task that lives."""
+    u = state.partitions[partition]
+    head, tail, n = u.held_head, u.held_tail, u.held_n
+    u.held_head = u.held_tail = NONE
+    u.held_n = 0
+    lose_partition(state, partition)
+    u.held_head = head
+    u.held_tail = tail
+    u.held_n = n
 
 
 @kernel

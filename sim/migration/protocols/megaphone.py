@@ -12,7 +12,7 @@ from sim.migration.protocol import Message
 from sim.migration.reconfiguration import (
     ReconfigurationContext,
     ReconfigurationProtocol,
-    Reconfigured,
+    TakenOut,
 )
 
 
@@ -63,22 +63,25 @@ class Megaphone(ReconfigurationProtocol):
         self._begin(ctx, step)
 
     def _begin(self, ctx: ReconfigurationContext, step: int) -> None:
-        updated = not self.plan.late_ns or self.heard(f"updated {step}")
-        if updated and self.heard(f"awaited {step}"):
+        if self._may_begin(step):
+            for carry in sorted(self.heard(f"lost {step}")):
+                self._give_up(ctx, step, carry)
             ctx.when_passed(step, "passed", then="begun")
+
+    def _may_begin(self, step: int) -> bool:
+        updated = not self.plan.late_ns or bool(self.heard(f"updated {step}"))
+        return updated and bool(self.heard(f"awaited {step}"))
 
     def on_begun(self, ctx: ReconfigurationContext, message: Message) -> None:
         """The states of the step have left: with `lag`, what comes from now on is for the next step."""
         assert isinstance(message.note, int)
-        if self.plan.announced(message.note + 1):
+        if self.plan.announced(message.note + 1) and ctx.goes_further:
             self._configure(ctx, message.note + 1)
 
     def on_stepped(self, ctx: ReconfigurationContext, message: Message) -> None:
         step, carry = _pair(message)
-        if self.last_of(("stepped", step), carry, range(len(self.plan.steps[step]))):
-            if step + 1 == len(self.plan.steps):
-                ctx.done(Reconfigured.INSTALLED)
-            elif self.plan.drain:
+        if self.last_of(("stepped", step), carry, range(len(self.plan.steps[step]))) and ctx.over(step):
+            if self.plan.drain:
                 ctx.broadcast(self.plan.members, "drain", step + 1)
             elif self.plan.gap_ns:
                 ctx.timer(self.plan.gap_ns, "next", step + 1)
@@ -99,6 +102,22 @@ class Megaphone(ReconfigurationProtocol):
             self._configure(ctx, step)
         self._await(ctx, step)
 
+    def on_lost(self, ctx: ReconfigurationContext, message: Message) -> None:
+        """Tasks that take part are lost: say in their place that the states are there which never come.
+
+        Of a step that has not begun it is said when it does: the one before is over, and who sends has the updates.
+        """
+        assert isinstance(message.note, TakenOut)
+        for step, carry in message.note.carries:
+            self.all_in(f"lost {step}", carry, ())
+            if self._may_begin(step):
+                self._give_up(ctx, step, carry)
+
+    def _give_up(self, ctx: ReconfigurationContext, step: int, carry: int) -> None:
+        if self.plan.scope == "operator":
+            ctx.broadcast(self.plan.members, "installed", (step, carry))
+        ctx.tell("stepped", (step, carry))
+
     # -- F: at each task that sends to the operator
 
     def on_ahead(self, ctx: ReconfigurationContext, message: Message) -> None:
@@ -116,7 +135,8 @@ class Megaphone(ReconfigurationProtocol):
     def on_passed(self, ctx: ReconfigurationContext, message: Message) -> None:
         """The time of the step is in the output frontier: all that is older has been applied."""
         assert isinstance(message.note, int)
-        if self.plan.scope == "operator":
+        waits = self.answered(("installed", message.note)) < {*range(len(self.plan.steps[message.note]))}
+        if self.plan.scope == "operator" and waits:
             ctx.hold()  # everything that is in flight has a time that is not passed
         ctx.give(message.note, "state")
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from sim.migration.pausing import PausingContext
 from sim.migration.protocol import Message
-from sim.migration.reconfiguration import ReconfigurationProtocol, Reconfigured
+from sim.migration.reconfiguration import ReconfigurationProtocol, TakenOut
 
 
 class PauseAndResume(ReconfigurationProtocol):
@@ -21,6 +21,7 @@ class PauseAndResume(ReconfigurationProtocol):
     """
 
     context: ClassVar[type[PausingContext]] = PausingContext
+    by_time: ClassVar[bool] = False
 
     @property
     def concerned(self) -> tuple[int, ...]:
@@ -52,12 +53,31 @@ class PauseAndResume(ReconfigurationProtocol):
 
         Who has much in its queue may pause behind that: it would hear first to go on, and then to pause.
         """
-        if self.answered("installed") >= {*self._carries} and self.answered("paused") >= {*self.concerned}:
+        ready = self.answered("installed") >= {*self._carries} and self.answered("paused") >= {*self.concerned}
+        if ready and self.first("resume"):
+            self.all_in("resume", ctx.me, ())
             ctx.broadcast(self.concerned, "resume", None)
 
     def on_resumed(self, ctx: PausingContext, message: Message) -> None:
         if self.last_of("resumed", message.sender, self.concerned):
-            ctx.done(Reconfigured.INSTALLED)
+            ctx.over(0)
+
+    def on_lost(self, ctx: PausingContext, message: Message) -> None:
+        """Tasks that take part are lost: go on without their answers, and without the states that never come."""
+        assert isinstance(message.note, TakenOut)
+        for task in message.note.tasks:
+            for other in self.concerned if task in self.plan.senders else ():
+                ctx.send(other, "pause", turn=True, note=task)  # behind all that had left it
+        for _, carry in message.note.carries:
+            self.last_of("installed", carry, self._carries)
+        over = False
+        for task in message.note.tasks:
+            if task in self.concerned:
+                self.last_of("paused", task, self.concerned)
+                over = self.last_of("resumed", task, self.concerned) or over
+        self._resume(ctx)
+        if over:
+            ctx.over(0)
 
     # -- upstream
 
@@ -71,7 +91,9 @@ class PauseAndResume(ReconfigurationProtocol):
 
     def on_pause(self, ctx: PausingContext, message: Message) -> None:
         """Hold what comes next, and send the states, once all is processed that came before."""
-        if self.last_of("pause", message.sender, self.plan.senders):
+        sender = message.sender if message.note is None else message.note  # in whose place control says it
+        assert isinstance(sender, int)
+        if self.last_of("pause", sender, self.plan.senders):
             ctx.drained()
             ctx.hold()
             ctx.tell("paused")

@@ -28,9 +28,9 @@ MS = 1_000_000
 def records(last_installed: int = 900 * MS) -> RunRecords:
     one = small_records()
     steps = [
-        (0, 1, "batched", 100 * MS, 0, 200 * MS, 230 * MS, 300 * MS, 2, 1000, NEVER),
-        (0, 1, "batched", 100 * MS, 1, 301 * MS, 330 * MS, 700 * MS, 2, 500, NEVER),
-        (0, 1, "batched", 100 * MS, 2, 701 * MS, 730 * MS, last_installed, 1, 250, NEVER),
+        (0, 1, "batched", 100 * MS, 0, 200 * MS, 230 * MS, 300 * MS, 2, 1000, NEVER, 0, 0),
+        (0, 1, "batched", 100 * MS, 1, 301 * MS, 330 * MS, 700 * MS, 2, 500, NEVER, 0, 0),
+        (0, 1, "batched", 100 * MS, 2, 701 * MS, 730 * MS, last_installed, 1, 250, NEVER, 0, 0),
     ]
     born = [(199, 5), (200, 300), (500, 80), (899, 20), (900, 999)]  # and latency [ms]: the first and last do not count
     tables = {**one.tables, "reconfigurations": table("reconfigurations", steps)}
@@ -71,6 +71,22 @@ def test_one_that_is_cancelled_ends_there_and_says_how_many_steps_were_over() ->
     assert [metrics[name] for name in counts] == [3.0, 1.0, 2.0, 1.0]
     words = "Of 3 reconfigurations: 1 cancelled after a crash, 2 not over at the end of the run."
     assert reconfigurations_said(summary)[1] == words
+
+
+def test_key_groups_that_begin_empty_are_told_with_the_state_that_they_had() -> None:
+    one = records(NEVER)
+    lost = {"lost_groups": np.array([0, 2, 1]), "lost_bytes": np.array([0, 40_000, 9_000])}
+    listed = {**one.tables["reconfigurations"], **lost}
+    found = reconfigurations([replace(one, tables={**one.tables, "reconfigurations": listed})])
+    assert (found[0].lost_groups, found[0].lost_bytes, found[0].begin_empty) == (3, 49_000, "3 (49 kB)")
+    section = reconfigurations_section(found)
+    assert section is not None
+    assert "3 key groups lost 49 kB of state" in section.words
+    assert "begin empty" in [column.head for column in section.tables[0].columns]
+    without = reconfigurations_section(reconfigurations([one]))
+    assert without is not None
+    assert "begin empty" not in [column.head for column in without.tables[0].columns]
+    assert "empty" not in without.words
 
 
 def test_extra_memory_is_beyond_what_is_held_before_and_after_so_not_known_until_the_end() -> None:

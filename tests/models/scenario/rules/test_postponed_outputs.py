@@ -73,7 +73,7 @@ RESCALE = {"kind": "rescale", "at": "20 s", "operator": "count", "parallelism": 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"events": {"crash": CRASH}}, "where no host may fail"),
+        ({"events": {"crash": CRASH}, "workers/together": True}, "without workers.together"),
         ({"fault_tolerance": {"method": "checkpoint"}}, 'with fault_tolerance.method = "none"'),
         ({"fault_tolerance": {"method": "upstream-backup"}}, 'with fault_tolerance.method = "none"'),
         ({"operators/out/buffer": 10}, "without bounded queues"),
@@ -85,6 +85,18 @@ RESCALE = {"kind": "rescale", "at": "20 s", "operator": "count", "parallelism": 
 def test_what_is_not_simulated_beside_it_is_refused_by_name(changes: dict[str, object], words: str) -> None:
     found = not_simulated(scenario_from(changed(POSTPONED, {"events": {}, **changes})))
     assert any(words in fault.hint for fault in found if fault.path == "operators.count.postpone")
+
+
+def test_hosts_may_fail_where_nothing_is_kept() -> None:
+    assert not_simulated(scenario_from(changed(POSTPONED, {"events": {"crash": CRASH}}))) == []
+    assert not_simulated(scenario_from(changed(POSTPONED, {"events/crash": CRASH}))) == []
+
+
+def test_keys_that_close_are_refused_where_hosts_may_fail() -> None:
+    state = {"model": "per-tuple", "bytes": "10 B", "until": "output"}
+    changes = {"events": {"crash": CRASH}, "operators/count/state": state}
+    (fault,) = not_simulated(scenario_from(changed(POSTPONED, changes)))
+    assert (fault.path, fault.hint) == ("operators.count.state.until", "where no host may fail it is")
 
 
 def test_a_job_that_stops_as_a_whole_has_nothing_post_dated() -> None:

@@ -140,11 +140,30 @@ RESTARTS = {"method": "region-restart", "store": "remote", "interval": "1 s", "b
 @pytest.mark.parametrize(
     ("changes", "path", "words"),
     [
-        ({"events/crash": CRASH}, "events.move.kind", "where no host may fail, or with fault_tolerance.method = "),
         (
             {"events/crash": CRASH, "events/move": STOP},
             "events.move.kind",
             "where no host may fail it is",
+        ),
+        (
+            {"events/crash": CRASH, "workers/together": True},
+            "events.move.kind",
+            "without workers.together it is",
+        ),
+        (
+            {"events/crash": CRASH, "operators/clean/timer": {"every": "1 s"}},
+            "events.move.kind",
+            "without windows, joins and timers",
+        ),
+        (
+            {"events/crash": CRASH, "operators/count/scan": "1 s"},
+            "operators.count.scan",
+            "where no host may fail it is",
+        ),
+        (
+            {"events/crash": CRASH, "fault_tolerance": {"method": "checkpoint"}},
+            "events.move.kind",
+            'with fault_tolerance.method = "none", or with fault_tolerance.method = "region-restart"',
         ),
         ({"fault_tolerance": RESTARTS | {"barriers": {"unaligned": True}}}, "events.move.kind", "aligned barriers"),
         ({"fault_tolerance": RESTARTS | {"guarantee": "at-least-once"}}, "events.move.kind", "exactly once"),
@@ -164,6 +183,14 @@ def test_what_is_not_simulated_beside_it_is_refused_by_name(changes: dict[str, o
     found: list[InputFault] = not_simulated(scenario_from(changed(RAW, changes)))
     assert [fault.path for fault in found] == [path]
     assert words in found[0].hint
+
+
+@pytest.mark.parametrize("how", [{"strategy": "fluid"}, {"protocol": "pause-and-resume"}])
+def test_hosts_may_fail_where_nothing_is_kept(how: dict[str, str]) -> None:
+    move = {"kind": "reconfigure", "at": "10 s", "operator": "count"} | how
+    scenario = scenario_from(changed(RAW, {"events/crash": CRASH, "events/move": move}))
+    assert not_simulated(scenario) == []
+    assert scenario.loses_states
 
 
 def test_events_that_move_key_groups_otherwise_are_refused_beside_it() -> None:
