@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -37,3 +39,16 @@ def processes(folder: Path) -> set[int]:
         except OSError:
             continue
     return found
+
+
+def holds_apart(fact: Callable[[], bool]) -> bool:
+    """Return whether a fact holds, or its process is killed by a fault of memory, in a copy of this process.
+
+    What is broken on purpose may write anywhere.
+    """
+    apart = multiprocessing.get_context("fork").Process(target=lambda: sys.exit(0 if fact() else 1))
+    apart.start()
+    apart.join()
+    assert apart.exitcode is not None
+    assert apart.exitcode <= 1
+    return apart.exitcode <= 0
