@@ -21,6 +21,7 @@ from models.scenario.reading import scenario_from
 from models.scenario.scenario import Scenario
 from models.units import to_ns
 from scenarios.planning.reconfiguration import optimised_steps
+from sim.clock import Clock
 from sim.control.assembly import Control, PlaneFactory
 from sim.control.cluster import RunPlan
 from sim.engine import records
@@ -117,12 +118,14 @@ def job(seed: int) -> dict[str, Any]:
 Lines = tuple[Configuration, ...]
 
 
-def made(raw: dict[str, Any], plane: PlaneFactory = PlainPlane, lines: Lines = ()) -> Control:
+def made(
+    raw: dict[str, Any], plane: PlaneFactory = PlainPlane, lines: Lines = (), clock: Clock | None = None
+) -> Control:
     """The run of a job, before its start; `lines`: of the file of its event `move`."""
     scenario = scenario_from(raw)
     files = {"move": lines} if lines else {}
     inputs = RunInputs(steps=optimised_steps(scenario, files), configurations=files)
-    return Control(RunPlan.of(scenario, inputs, 0), plane)
+    return Control(RunPlan.of(scenario, inputs, 0), plane, clock)
 
 
 def rows_of(raw: dict[str, Any], plane: PlaneFactory, lines: Lines = ()) -> RunRecords:
