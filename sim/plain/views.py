@@ -89,7 +89,7 @@ class WatermarksView(Protocol):
         """Raise the event time of the partitions at a task."""
 
     def take_leave(self, taken: Sequence[Partition]) -> None:
-        """Send a last watermark of the task of these partitions, which are taken out of it."""
+        """Send a farewell from the task of these partitions, which are taken out of it."""
 
     def begin_to_speak(self, task: TaskView) -> None:
         """Let the watermarks of a task count for partitions that it has got, too."""

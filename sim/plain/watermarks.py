@@ -32,6 +32,7 @@ class Watermarks:
         self.plane, self.clock = plane, plane.clock
         self.sent_ns: dict[TaskView, int] = {}
         self.passed: dict[TaskView, dict[TaskView, Watermark]] = {}  # the last ones at a task, by their origin
+        self.came: dict[TaskView, dict[TaskView, int]] = {}  # the numbers of these, or of farewells that came later
         self.begun_to_speak: set[TaskView] = set()  # tasks that have got a partition since their last watermark
         self.late: list[tuple[Partition, Row]] = []  # tuples that came behind a watermark
         for sender in plane.all_partitions():
@@ -93,7 +94,7 @@ class Watermarks:
             origin.outbox.pass_on(Passing(Watermark(event_ns, origin, self.plane.next_number(), again), task))
 
     def take_leave(self, taken: Sequence[Partition]) -> None:
-        """Repeat the last watermark of the task of these partitions, which are taken out of it.
+        """Send a farewell from the task of these partitions, which are taken out of it: a watermark that says nothing.
 
         It is behind all that they have sent from there. Only then the watermarks of another task can count for them.
         """
@@ -102,7 +103,7 @@ class Watermarks:
             number = self.plane.next_number()
             for one in taken:
                 one.left[task] = number
-            self._send_each(task, self.sent_ns.get(task, 0), again=True)
+            self._send_each(task, 0, again=True)
 
     def send(self, watermark: Watermark, task: TaskView) -> None:
         """Send a watermark to a task, behind all that went before on the same channel."""
@@ -125,7 +126,10 @@ class Watermarks:
         if watermark.origin is task:
             begun = watermark.number  # more may have been put in front since it was: that is not served yet
         else:
-            passed[watermark.origin] = watermark
+            if watermark.origin.alive:
+                self.came.setdefault(task, {})[watermark.origin] = watermark.number
+            if not watermark.again:  # a farewell says nothing for who has come to its task since the last one
+                passed[watermark.origin] = watermark
         heard = [*passed.values()] if watermark.again else [watermark]
         for partition in partitions:
             for one in heard:
@@ -200,8 +204,8 @@ class Watermarks:
         here = sender.task is watermark.origin
         if not (here and sender.live and not sender.muted and watermark.number >= sender.live_at):
             return False
-        passed = self.passed[task]
-        return all((passed[one].number if one in passed else task.since) >= left for one, left in sender.left.items())
+        came = self.came.get(task, {})
+        return all(came.get(one, task.since) >= left for one, left in sender.left.items())
 
     def _end_windows(self, task: TaskView, partitions: list[Partition]) -> None:
         """End windows that event time has passed, by window, key group, and first tuple of a key."""

@@ -115,8 +115,8 @@ def rise(state: State, origin: int, event: int) -> None:
 
 @kernel
 def take_leave(state: State, origin: int) -> None:
-    """Repeat the last watermark of a task, behind all that partitions have sent that are taken out of it."""
-    _send_marks(state, origin, state.tasks[origin].event_sent, 1)
+    """Send a farewell, a watermark that says nothing, behind all that partitions have sent that are taken out of a task."""
+    _send_marks(state, origin, 0, 1)
 
 
 @kernel
@@ -188,7 +188,9 @@ def _turn(state: State, task: int, origin: int, event: int, serial: int, begun: 
     apart = t.others > 0
     if origin == task:
         begun = serial  # more may have been put in front since it was: that is not served yet
-    else:
+    elif state.tasks[origin].alive:
+        state.voices[t.slot * state.hearing.room + state.tasks[origin].slot].come = serial
+    if not again:
         if state.tasks[origin].alive:  # else nobody is there for whom it could speak
             hear_at_task(state, task, origin, event, serial)
         if apart:  # also those that follow the task from this watermark on

@@ -39,8 +39,9 @@ HEARING = np.dtype(
 # What a partition has heard of a group that sends to it, where it does not follow its task; in its checkpoints, always.
 CHANNEL = np.dtype([("event", "i8"), ("stored", "i8")], align=True)
 
-# The last watermark from a task to a task, its number, and of how many groups it tells those that follow.
-VOICE = np.dtype([("event", "i8"), ("serial", "i8"), ("groups", "i8")], align=True)
+# The last watermark from a task to a task, its number, and of how many groups it tells those that follow; the number of
+# what came last, which may be a farewell.
+VOICE = np.dtype([("event", "i8"), ("serial", "i8"), ("groups", "i8"), ("come", "i8")], align=True)
 
 # The instance that alone is of a group, and its task, whose watermarks count for it; or NONE.
 SPEAKER = np.dtype([("task", "i4"), ("instance", "i4")], align=True)
@@ -135,9 +136,9 @@ def begin_to_hear(state: State, task: int, slot: int) -> None:
     room = state.hearing.room
     for k in range(state.hearing.slots):
         here, there = state.voices[slot * room + k], state.voices[k * room + slot]
-        here.event = here.groups = 0
-        here.serial = state.clock.serial  # all that is older was not sent to it
-        there.event = there.serial = there.groups = 0
+        here.event = here.serial = here.groups = 0
+        here.come = state.clock.serial  # all that is older was not sent to it
+        there.event = there.serial = there.groups = there.come = 0
 
 
 @kernel
@@ -304,7 +305,7 @@ def _has_come(state: State, instance: int, task: int) -> bool:
     while rule != NONE:
         r = state.rules[rule]
         slot = state.tasks[r.origin].slot
-        if slot != NONE and state.voices[state.tasks[task].slot * state.hearing.room + slot].serial < r.since:
+        if slot != NONE and state.voices[state.tasks[task].slot * state.hearing.room + slot].come < r.since:
             return False
         rule = r.next
     return True

@@ -112,9 +112,9 @@ class InTime(UnevenClock):
 
 def uneven(raw: dict[str, Any], seed: int) -> Control:
     clock = InTime(seed)
+    kinds = [one["kind"] for one in raw["operators"].values() for _ in range(one.get("parallelism", 1))]
+    clock.bears = lambda task: kinds[task] == "source"
     control = made(raw, clock=clock)
-    sources = {task for task, its in enumerate(control.cluster.task_operator) if control.plan.operators[its].is_source}
-    clock.bears = sources.__contains__
     control.start()
     control.run(to_ns(8))
     return control
@@ -320,6 +320,29 @@ def test_what_is_broken_is_noticed(title: str, monkeypatch: pytest.MonkeyPatch) 
         if any(words in one for one in seen):
             return
     raise AssertionError(f"nothing of it was noticed: {seen}")
+
+
+def speaking_farewells(patch: pytest.MonkeyPatch) -> None:
+    """A farewell repeats the last watermark, also for who has come since that was made."""
+    turn = Watermarks.turn
+
+    def turning(self: Watermarks, watermark: Any, task: Any) -> None:
+        if watermark.again and watermark.origin is not task:
+            watermark.event_ns = self.sent_ns.get(watermark.origin, 0)
+            self.passed.setdefault(task, {})[watermark.origin] = watermark
+        turn(self, watermark, task)
+
+    patch.setattr(Watermarks, "turn", turning)
+
+
+def test_farewells_that_speak_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    speaking_farewells(monkeypatch)
+    with pytest.raises(AssertionError, match="behind its watermark"):
+        ran(timed_job(539, "timer"))
+
+
+def test_farewells_say_nothing_for_who_has_come_since() -> None:
+    ran(timed_job(539, "timer"))
 
 
 @pytest.mark.parametrize(("broken", "changed"), [(told_before, often), (unparted, crowded)])
