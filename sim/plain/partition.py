@@ -433,8 +433,7 @@ class Partition:
     def __init__(self, operator: OperatorPlan, index: int, number: int, task: TaskView) -> None:
         self.operator, self.index, self.number = operator, index, number
         self.task = task
-        self.live = True
-        self.taken = False  # out of its task, with its state: it is live nowhere
+        self.live, self.taken = True, False  # taken out of its task, with its state, it is live nowhere
         self.goal: TaskView | None = None  # its next task, where tuples wait for it
         self.placed: dict[int, TaskView] = {}  # task that sends -> task that it sends to, where that is not `task`
         self.placed_from_ns = 0  # what was born earlier goes to `task`

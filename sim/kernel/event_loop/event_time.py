@@ -13,7 +13,7 @@ from sim.kernel.event_loop.events import next_mark, next_serial, push
 from sim.kernel.event_loop.fair_links import fair_room
 from sim.kernel.event_loop.free_lists import free_visit
 from sim.kernel.event_loop.hash_tables import pairs_left
-from sim.kernel.event_loop.heard import event_of, follow, hear, hear_at_task, may_rise, part
+from sim.kernel.event_loop.heard import event_of, follow, hear, hear_at_task, may_rise, note_come, part
 from sim.kernel.event_loop.passages import handle_hurried
 from sim.kernel.event_loop.rules import holds_from
 from sim.kernel.event_loop.tasks import dispatch, note_idle, put_in_queue, ticket
@@ -115,7 +115,7 @@ def rise(state: State, origin: int, event: int) -> None:
 
 @kernel
 def take_leave(state: State, origin: int) -> None:
-    """Send a farewell, a watermark that says nothing, behind all that partitions have sent that are taken out of a task."""
+    """Send a farewell, which says nothing, behind all that partitions have sent that are taken out of a task."""
     _send_marks(state, origin, 0, 1)
 
 
@@ -189,7 +189,7 @@ def _turn(state: State, task: int, origin: int, event: int, serial: int, begun: 
     if origin == task:
         begun = serial  # more may have been put in front since it was: that is not served yet
     elif state.tasks[origin].alive:
-        state.voices[t.slot * state.hearing.room + state.tasks[origin].slot].come = serial
+        note_come(state, task, origin, serial)
     if not again:
         if state.tasks[origin].alive:  # else nobody is there for whom it could speak
             hear_at_task(state, task, origin, event, serial)

@@ -348,6 +348,12 @@ def may_rise(state: State, task: int, origin: int) -> bool:
 
 
 @kernel
+def note_come(state: State, task: int, origin: int, serial: int) -> None:
+    """Note that all has come to a task that was sent from another before that number."""
+    state.voices[state.tasks[task].slot * state.hearing.room + state.tasks[origin].slot].come = serial
+
+
+@kernel
 def hear_at_task(state: State, task: int, origin: int, event: int, serial: int) -> None:
     """A watermark of a task that is alive comes to a task, and so to all partitions that follow it."""
     t = state.tasks[task]
