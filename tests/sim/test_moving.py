@@ -318,7 +318,13 @@ def test_no_verb_that_needs_ids_is_for_a_group_on_its_way(control: Control, verb
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "a host may fail": ({"events": {"e": {"kind": "host-failure", "at": "900 ms", "host": "h-4"}}}, "hosts may fail"),
+    "a host may fail": (
+        {
+            "events": {"e": {"kind": "host-failure", "at": "900 ms", "host": "h-4"}},
+            "fault_tolerance": {"method": "checkpoint"},
+        },
+        "tuples have ids",
+    ),
     "bounded queues": ({"buffer": 5}, "bounded"),
 }
 
