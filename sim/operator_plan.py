@@ -103,6 +103,11 @@ class OperatorPlan:
         return self.description.kind == "sink"
 
     @cached_property
+    def fires(self) -> bool:
+        """Return whether it makes outputs when its windows end: a join makes them with its inputs."""
+        return self.windows is not None and self.joins is None
+
+    @cached_property
     def has_event_time(self) -> bool:
         """Return whether it has a window, a timer, or a state of the last time, or watermarks come to it or from it."""
         windows = self.timed or self.windows is not None or bool(self.timer_ns)

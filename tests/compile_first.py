@@ -79,7 +79,7 @@ RUNS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
 def move_alone() -> None:
     """Act by verbs that no run above needs, also those that move a key group, while the kernels take turns."""
     operator = {"kind": "aggregate", "inputs": {"src": "key"}, "parallelism": 2, "key_groups": 4}
-    raw = {
+    raw: dict[str, Any] = {
         "duration": "100 ms",
         "workload": {"src": {"rate": "1000 /s", "keys": {"distribution": "uniform", "count": 8}}},
         "operators": {
@@ -107,6 +107,18 @@ def move_alone() -> None:
     control.plane.send_each([Mail(0, 1, 2, turn=True, channels=3)])
     control.run(25_000_000)
     control.plane.unalign(1)
+    _move(control)
+    windowed = raw["operators"]["op"] | {"window": {"length": "10 ms"}}  # event time, and what of it comes along
+    raw["operators"] |= {"op": windowed, "top": windowed | {"inputs": {"op": "key"}}}
+    raw["operators"]["out"]["inputs"] = {"top": "shuffle"}
+    control = Control(RunPlan.of(scenario_from(raw), RunInputs(), 0), CompiledPlane)
+    control.start()
+    control.run(25_000_000)
+    _move(control)
+
+
+def _move(control: Control) -> None:
+    """Move a key group from task 1 to task 2."""
     control.plane.place(1, [0], [2, 2, 2, 2])
     control.run(60_000_000)
     parcel = control.plane.take([1])

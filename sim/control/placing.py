@@ -8,6 +8,7 @@ from operator import index
 import networkx as nx
 import numpy as np
 
+from models.scenario.events import Reconfigure
 from sim.control.cluster import Cluster, RunPlan
 
 
@@ -20,7 +21,9 @@ def check_moving(plan: RunPlan) -> None:
         else None,
         "queues are bounded" if plan.bounded else None,
         "acks or time trim outputs" if plan.trimming or plan.history else None,
-        "event time passes through the job" if any(one.has_event_time for one in plan.operators) else None,
+        "crashes take states for good, beside windows, joins or timers"
+        if plan.scenario.loses_states and any(one.has_event_time for one in plan.operators)
+        else None,
     )
     why = next((one for one in found if one), None)
     if why is not None:
@@ -79,9 +82,34 @@ def check_frontier(plan: RunPlan, now_ns: int, operator: int, time_ns: int) -> t
     operator, time_ns = index(operator), index(time_ns)
     if not 0 <= operator < len(plan.operators) or plan.operators[operator].is_source:
         raise ValueError("a frontier is that of an operator, or of a sink")
+    check_times(plan, operator, time_ns)
     if time_ns > now_ns:
         raise ValueError("the frontier of a time that has not come is asked for when it has")
     return operator, time_ns
+
+
+def check_times(plan: RunPlan, operator: int, time_ns: int) -> int:
+    """Return the time; raises ValueError if what windows above make has births that are not noted in the run."""
+    name = _fires_above(plan, operator) if time_ns else None
+    if name is not None and not notes_births(plan):
+        raise ValueError(f"when an output of {name} is born is noted for megaphone only")
+    return time_ns
+
+
+def notes_births(plan: RunPlan) -> bool:
+    """Return whether it is noted when what windows make is born: where key groups behind them move at times."""
+    moved = {
+        one.operator
+        for one in plan.scenario.events.values()
+        if isinstance(one, Reconfigure) and one.protocol == "megaphone"
+    }
+    return any(one.name in moved and _fires_above(plan, one.index) for one in plan.operators)
+
+
+def _fires_above(plan: RunPlan, operator: int) -> str | None:
+    """Return the name of an operator above that makes outputs when its windows end, or None."""
+    above = sorted(nx.ancestors(plan.dataflow, operator))
+    return next((plan.operators[one].name for one in above if plan.operators[one].fires), None)
 
 
 def operators_above(plan: RunPlan) -> np.ndarray:

@@ -185,6 +185,7 @@ class PlaneState:
         self._sendings = 0
         self._watched: frozenset[int] = frozenset()
         self._told: list[tuple[TaskView, Message | None] | _Stored | Frontier] = []  # None: the task is idle
+        self.moves_alone = False  # key groups move without a second instance
         self._frontiers: list[Frontier] = []  # that control waits for, as they were asked for
         self._telling = False
         self.overtaking = -1  # newest token of barriers that overtake
@@ -303,9 +304,14 @@ class PlaneState:
         overdue = (
             one for partition in self._numbered if partition.operator.index in operators for one in partition.overdue
         )
-        if any(one.born_ns < time_ns for one in overdue):
+        if any(one.born_ns < time_ns for one in overdue) or self._owes_ticks(operators, time_ns):
             return False
-        return all(visit.row.created_ns >= time_ns for visit in self._visits_at(operators))
+        return all(visit.row.born_ns >= time_ns for visit in self._visits_at(operators))
+
+    def _owes_ticks(self, operators: Collection[int], time_ns: int) -> bool:
+        """Return whether an output of a timer is due that is older: its partition is on its way, or its task paused."""
+        timed = (one for one in self._numbered if one.operator.timer_ns and one.operator.index in operators)
+        return any(one.time.ticks < one.due and (one.time.ticks + 1) * one.operator.timer_ns < time_ns for one in timed)
 
     def _visits_at(self, operators: Collection[int]) -> Iterator[Visit]:
         """Yield the tuples on their way to tasks of these operators, at them, and held there."""
@@ -372,17 +378,18 @@ class Channels(PlaneState):
         key: int,
         again: bool = False,
         tree: Tree | None = None,
+        since_ns: int = 0,
     ) -> None:
         """Send an output of the partition to its receivers, and keep it until they have saved it.
 
         With `again` it was emitted before: it is kept already, or its receivers have saved it. It belongs to the `tree`
-        of its root, if it has one.
+        of its root, if it has one, and is not born before `since_ns`.
         """
         size = partition.operator.output_bytes
         # With barriers all tasks of a region go back to one checkpoint, so that sources alone send something again.
         barriers = self.plan.scenario.fault_tolerance.job_checkpoints is not None
         keeps = self.plan.replays and not again and (partition.operator.is_source or not barriers)
-        row = Row(tuple_id, created_ns, key, size, tree)
+        row = Row(tuple_id, created_ns, key, size, tree, since_ns)
         for edge in partition.operator.edges:
             receivers = self.partitions[edge.down.index]
             for index in edge.targets(tuple_id, key, partition.index):
@@ -411,7 +418,7 @@ class Channels(PlaneState):
         """Send a tuple; it takes a place at the task where the receiver is now."""
         origin = sender.task
         task = receiver.task
-        if row.created_ns >= receiver.placed_from_ns:
+        if row.born_ns >= receiver.placed_from_ns:
             task = receiver.placed.get(origin.index, task)
         self.recorder.message(self.clock.now_ns(), "local" if origin.host is task.host else "data", 1, row.bytes)
         sender.sent_bytes += row.bytes if origin.host is not task.host else 0

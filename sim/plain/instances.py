@@ -223,7 +223,8 @@ class Actions(Overtaking):
         holder.side = [visit for visit in holder.side if visit not in free]
         # Note them before they are served: watermarks that wait must not pass them.
         self.note_freed(free)
-        holder.put_in_front(free)
+        # Watermarks that came meanwhile were not heard: behind what they are about they are.
+        holder.put_in_front([*free, *(self.watermarks.recall(holder) if self.moves_alone else ())])
         self.notice(holder)
         self.tell()
 

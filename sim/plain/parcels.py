@@ -17,6 +17,7 @@ from sim.control.placing import (
     check_placement,
     check_stay,
     check_taken,
+    check_times,
     operators_above,
     senders_to,
 )
@@ -164,7 +165,7 @@ class Parcels(Channels):
         """Send what these tasks emit for key group k of the operator, if born from then on, to `owners[k]`."""
         check_moving(self.plan)
         operator, senders, numbers = check_placement(self.cluster, operator, senders, owners)
-        from_ns = index(from_ns)
+        from_ns = check_times(self.plan, operator, index(from_ns))
         each = zip(self.partitions[operator], (self.tasks[task] for task in numbers.tolist()), strict=True)
         # Of one that is down nobody takes the state: until that is detected all goes where it went.
         placed = [(partition, task) for partition, task in each if partition.live or partition.taken]
@@ -174,6 +175,7 @@ class Parcels(Channels):
             known = (partition.goal, partition.placed_from_ns)
             if task is not partition.task and partition.goal is not None and known != (task, from_ns):
                 raise ValueError(f"{partition.name} has another next task, or from another time on")
+        self.moves_alone = True
         for partition, task in placed:
             if task is not partition.task:
                 partition.goal, partition.placed_from_ns = task, from_ns
@@ -202,6 +204,7 @@ class Parcels(Channels):
         from_ns = max(one.placed_from_ns for one in taken)
         if from_ns and not self.is_passed(self._above(taken[0].operator.index), from_ns):
             raise ValueError("not all that is older than the next task of a key group has been served")
+        self.watermarks.take_leave(taken)
         for one in taken:
             one.task, one.goal, one.live, one.taken, one.placed_from_ns = goal, None, False, True, 0
             one.placed.clear()  # a sender that is told nothing else sends to where it is
@@ -248,13 +251,19 @@ class Parcels(Channels):
         del self.parcels[parcel]
         held = [visit for one in contents.taken for visit in one.held]
         for one in contents.taken:
-            one.live, one.taken, one.held = True, False, []
-        for one in contents.taken:
-            self.emit_overdue(one)  # before what waits is served: it is of an earlier time
+            one.live, one.taken, one.held, one.live_at = True, False, [], self._sendings
+        for one in contents.taken:  # before what waits is served: it is of an earlier time
+            if one.operator.timer_ns:
+                self.emit_ticks(one, one.due)
+            self.emit_overdue(one)
+        # Watermarks that wait for other threads must not pass what goes in front.
+        self.note_freed(held)
         # It came before all that rules hold: a rule holds a tuple before it is asked where its key group is.
         holder = self.tasks[task]
         holder.side = [*(visit for visit in held if holder.holds(visit)), *holder.side]
-        holder.put_in_front([visit for visit in held if not holder.holds(visit)])
+        self.watermarks.begin_to_speak(holder)
+        free = [visit for visit in held if not holder.holds(visit)]
+        holder.put_in_front([*free, *self.watermarks.recall(holder)])
         self.notice(holder)
         self.tell()
 

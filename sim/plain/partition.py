@@ -116,6 +116,7 @@ class TaskView(Protocol):
 
     operator: OperatorPlan
     index: int
+    since: int
     alive: bool
     paused_until_ns: int
     overtaken_bytes: int
@@ -164,7 +165,7 @@ class TaskView(Protocol):
     def arrive(self, *items: Visit | Message | Watermark | Bundle) -> None:
         """Take in items that have come over its channels."""
 
-    def put_in_front(self, items: Sequence[Visit | Work]) -> None:
+    def put_in_front(self, items: Sequence[Visit | Work | Watermark]) -> None:
         """Put items ahead of the queue."""
 
     def put_before(self, visits: list[Visit], partition: Partition) -> None:
@@ -193,13 +194,22 @@ class Tree:
 
 
 class Row(NamedTuple):
-    """One tuple on its way to a partition. `bytes` is its size on the wire, `tree` that of its root, if it has one."""
+    """One tuple on its way to a partition. `bytes` is its size on the wire, `tree` that of its root, if it has one.
+
+    It is not born before `since_ns`: when the last window ended from which it follows.
+    """
 
     id: int
     created_ns: int
     key: int
     bytes: int
     tree: Tree | None = None
+    since_ns: int = 0
+
+    @property
+    def born_ns(self) -> int:
+        """Return when it was born."""
+        return max(self.created_ns, self.since_ns)
 
 
 class Visit:
@@ -255,13 +265,13 @@ class Message:
 class Watermark:
     """A watermark on its way from the task `origin`, then in the queue of another; `number` as of a sending.
 
-    `begun` is such a number, too: of its turn.
+    `begun` is such a number, too: of its turn. With `again` all that came before are heard again.
     """
 
-    __slots__ = ("begun", "event_ns", "number", "origin", "served", "ticket")
+    __slots__ = ("again", "begun", "event_ns", "number", "origin", "served", "ticket")
 
-    def __init__(self, event_ns: int, origin: TaskView, number: int) -> None:
-        self.event_ns, self.origin, self.number = event_ns, origin, number
+    def __init__(self, event_ns: int, origin: TaskView, number: int, again: bool = False) -> None:
+        self.event_ns, self.origin, self.number, self.again = event_ns, origin, number, again
         self.ticket, self.served, self.begun = 0, False, 0
 
 
@@ -423,11 +433,11 @@ class Partition:
     def __init__(self, operator: OperatorPlan, index: int, number: int, task: TaskView) -> None:
         self.operator, self.index, self.number = operator, index, number
         self.task = task
-        self.live = True
-        self.taken = False  # out of its task, with its state: it is live nowhere
+        self.live, self.taken = True, False  # taken out of its task, with its state, it is live nowhere
         self.goal: TaskView | None = None  # its next task, where tuples wait for it
         self.placed: dict[int, TaskView] = {}  # task that sends -> task that it sends to, where that is not `task`
         self.placed_from_ns = 0  # what was born earlier goes to `task`
+        self.left: dict[TaskView, int] = {}  # task that it was taken out of -> sendings before
         self.muted = False
         self.group = self  # the partition that stands for all instances of the group
         self.owner = self  # of the group: the instance that owns it
@@ -482,6 +492,7 @@ class Partition:
         self.task = task
         self.goal, self.placed_from_ns, self.taken = None, 0, False
         self.placed.clear()
+        self.left.clear()
         self.incarnation += 1
         self.counts_replays, self.pending, self.processed_ns = True, 0, NEVER
 

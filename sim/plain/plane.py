@@ -85,6 +85,7 @@ class PlainPlane(Acks, Trims, Parcels, Actions, GroupInstances):
         first = self.cluster.task_thread[task]
         own = host.cores_for(operator) if first == task else self.tasks[first].cores
         made = Task(self, operator, task, host, own)
+        made.since = self._sendings
         host.tasks.append(made)
         self.tasks.append(made)
 

@@ -95,7 +95,7 @@ class Task:
 
     def __init__(self, plane: PlaneView, operator: OperatorPlan, index: int, host: HostView, cores: Cores) -> None:
         self.plane, self.operator, self.index, self.host, self.cores = plane, operator, index, host, cores
-        self.front: deque[Visit | Work] = deque()
+        self.front: deque[Visit | Work | Watermark] = deque()
         self.queue: deque[Visit | Message | Watermark | Bundle] = deque()
         # (work, end at full pace) [ns], in order of start
         self.serving: dict[Visit | Work | Message | Watermark, tuple[int, int]] = {}
@@ -111,6 +111,7 @@ class Task:
         self.idle_threads = operator.description.threads
         self.polled = 0  # tuples of the last poll that are not begun yet
         self.busy_ns = 0
+        self.since = 0  # sendings before it was there
         self.alive = True
         self.killed = False  # alone, without its host
         self.died_ns: int | None = None  # when its host did
@@ -328,7 +329,7 @@ class Task:
             number in (None, partition.number) and origin is None for number, origin in self.rules
         )
 
-    def put_in_front(self, items: Sequence[Visit | Work]) -> None:
+    def put_in_front(self, items: Sequence[Visit | Work | Watermark]) -> None:
         """Put items ahead of the queue, behind those that are already in front."""
         if self.operator.service_ns is None and not self.stopped:
             for item in items:
@@ -494,7 +495,7 @@ class Task:
             outputs = self.operator.outputs(row.id, row.key, visit.origin.operator.index)
             for child, key in outputs:
                 if self.operator.postpone_ns is None:
-                    self.plane.emit(partition, child, row.created_ns, key, tree=row.tree)
+                    self.plane.emit(partition, child, row.created_ns, key, tree=row.tree, since_ns=row.since_ns)
                 else:
                     born_ns = row.created_ns + self.operator.postpone_ns(child)
                     self.plane.postpone(partition, PostDated(child, born_ns, key, row.key))

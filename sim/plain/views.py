@@ -6,7 +6,7 @@ The module also collects the rows of the plain data plane; nothing is computed f
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -88,6 +88,15 @@ class WatermarksView(Protocol):
     def turn(self, watermark: Watermark, task: TaskView) -> None:
         """Raise the event time of the partitions at a task."""
 
+    def take_leave(self, taken: Sequence[Partition]) -> None:
+        """Send a farewell from the task of these partitions, which are taken out of it."""
+
+    def begin_to_speak(self, task: TaskView) -> None:
+        """Let the watermarks of a task count for partitions that it has got, too."""
+
+    def recall(self, task: TaskView) -> list[Watermark]:
+        """Return what has the partitions of a task hear the last watermarks again, at its turn, if any."""
+
     def raise_event_time(self, task: TaskView, event_ns: int) -> None:
         """Raise it on the word of control."""
 
@@ -166,6 +175,7 @@ class PlaneView(Protocol):
         key: int,
         again: bool = False,
         tree: Tree | None = None,
+        since_ns: int = 0,
     ) -> None:
         """Send an output of a partition to its receivers."""
 

@@ -7,7 +7,7 @@ the queue.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from sim.clock import ARRIVAL, TICKS, channel
@@ -22,11 +22,18 @@ class Watermarks:
     A task stands for the partitions that are live there. The promise of a watermark holds between two partitions, one
     where it came from and one that receives it, if both were there when it was made: then all tuples from one to the
     other are in front of it, or in the checkpoint from which the receiver was restored.
+
+    A partition that moves without a second instance hears no watermark while it is live nowhere. What they are about
+    waits at its next task. So it hears the last one of each channel there once all that has been served (`recall`).
+    Watermarks of its next task count for it once what it has sent from the old one has come (`take_leave`).
     """
 
     def __init__(self, plane: Channels) -> None:
         self.plane, self.clock = plane, plane.clock
         self.sent_ns: dict[TaskView, int] = {}
+        self.passed: dict[TaskView, dict[TaskView, Watermark]] = {}  # the last ones at a task, by their origin
+        self.came: dict[TaskView, dict[TaskView, int]] = {}  # the numbers of these, or of farewells that came later
+        self.begun_to_speak: set[TaskView] = set()  # tasks that have got a partition since their last watermark
         self.late: list[tuple[Partition, Row]] = []  # tuples that came behind a watermark
         for sender in plane.all_partitions():
             for edge in sender.operator.edges:
@@ -75,11 +82,28 @@ class Watermarks:
 
     def _rise(self, origin: TaskView, event_ns: int) -> None:
         """Send a watermark over all channels of a task, behind its unsent outputs, if it is a later one."""
-        # Watermarks of a task only rise; one that does not is no news.
-        if event_ns > self.sent_ns.get(origin, 0):
+        # Watermarks of a task only rise; one that does not is no news, unless the task now speaks for more partitions.
+        sent_ns = self.sent_ns.get(origin, 0)
+        if event_ns > sent_ns or (origin in self.begun_to_speak and event_ns == sent_ns > 0):
+            self.begun_to_speak.discard(origin)
             self.sent_ns[origin] = event_ns
-            for task in self._receivers(origin):
-                origin.outbox.pass_on(Passing(Watermark(event_ns, origin, self.plane.next_number()), task))
+            self._send_each(origin, event_ns)
+
+    def _send_each(self, origin: TaskView, event_ns: int, again: bool = False) -> None:
+        for task in self._receivers(origin):
+            origin.outbox.pass_on(Passing(Watermark(event_ns, origin, self.plane.next_number(), again), task))
+
+    def take_leave(self, taken: Sequence[Partition]) -> None:
+        """Send a farewell from the task of these partitions, which are taken out of it: a watermark that says nothing.
+
+        It is behind all that they have sent from there. Only then the watermarks of another task can count for them.
+        """
+        task = taken[0].task
+        if any(edge.down.timed for edge in task.operator.edges):
+            number = self.plane.next_number()
+            for one in taken:
+                one.left[task] = number
+            self._send_each(task, 0, again=True)
 
     def send(self, watermark: Watermark, task: TaskView) -> None:
         """Send a watermark to a task, behind all that went before on the same channel."""
@@ -98,8 +122,18 @@ class Watermarks:
     def turn(self, watermark: Watermark, task: TaskView) -> None:
         """Raise event time at the partitions there, and end the windows that it passes."""
         partitions = [partition for partition in self._partitions(task) if partition.live]
+        passed, begun = self.passed.setdefault(task, {}), watermark.begun
+        if watermark.origin is task:
+            begun = watermark.number  # more may have been put in front since it was: that is not served yet
+        else:
+            if watermark.origin.alive:
+                self.came.setdefault(task, {})[watermark.origin] = watermark.number
+            if not watermark.again:  # a farewell says nothing for who has come to its task since the last one
+                passed[watermark.origin] = watermark
+        heard = [*passed.values()] if watermark.again else [watermark]
         for partition in partitions:
-            self._hear(partition, watermark)
+            for one in heard:
+                self._hear(partition, one, begun)
         # End windows before the watermark goes on: their results are older than it, and have to be in front of it.
         windows = task.operator.windows
         if windows is not None and task.operator.joins is None:
@@ -114,6 +148,17 @@ class Watermarks:
                 }
         self._rise(task, min((partition.time.event_ns for partition in partitions), default=0))
 
+    def begin_to_speak(self, task: TaskView) -> None:
+        """Let the watermarks of a task count for partitions that it has got, too."""
+        self.begun_to_speak.add(task)
+
+    def recall(self, task: TaskView) -> list[Watermark]:
+        """Return what has the partitions of a task hear the last watermark of each channel again, at its turn, if any.
+
+        It is a watermark of the task to itself.
+        """
+        return [Watermark(0, task, self.plane.next_number(), again=True)] if task.operator.timed else []
+
     def raise_event_time(self, task: TaskView, event_ns: int) -> None:
         """Raise event time at the partitions there on the word of control, and end the windows that it passes."""
         partitions = [partition for partition in self._partitions(task) if partition.live]
@@ -122,14 +167,20 @@ class Watermarks:
         if task.operator.windows is not None and task.operator.joins is None:
             self._end_windows(task, partitions)
 
-    def _hear(self, partition: Partition, watermark: Watermark) -> None:
-        """Raise event time at the partition to the least watermark over all partitions that send to it."""
-        time = partition.time
-        number, begun = watermark.number, watermark.begun
+    def _hear(self, partition: Partition, watermark: Watermark, begun: int) -> None:
+        """Raise event time at the partition to the least watermark over all partitions that send to it.
+
+        `begun`: the number of its turn.
+        """
+        time, number, event_ns = partition.time, watermark.number, watermark.event_ns
+        if partition.goal is not None:
+            # What is born from then on may wait at its next task; behind windows that may be created earlier.
+            event_ns = min(event_ns, partition.placed_from_ns if partition.operator.reckoned else 0)
         if number >= partition.assigned_at and begun > partition.freed_at and self._is_meant(partition, watermark):
-            for sender, event_ns in time.of_sender.items():
-                if any(self._speaks(instance, watermark) for instance in self.plane.instances_of(sender)):
-                    time.of_sender[sender] = max(event_ns, watermark.event_ns)
+            for sender, before_ns in time.of_sender.items():
+                instances = self.plane.instances_of(sender)
+                if any(self._speaks(instance, watermark, partition.task) for instance in instances):
+                    time.of_sender[sender] = max(before_ns, event_ns)
             # The least over all senders: below it nobody sends a tuple any more. It never falls.
             time.event_ns = max(time.event_ns, min(time.of_sender.values()))
 
@@ -145,10 +196,16 @@ class Watermarks:
             return partition in group.routes[origin] and watermark.number >= group.routed_at[origin]
         return group.owner is partition and watermark.number >= partition.owned_at
 
-    def _speaks(self, sender: Partition, watermark: Watermark) -> bool:
-        """Return whether the watermark comes from the task of the instance, made since that went live and replayed."""
+    def _speaks(self, sender: Partition, watermark: Watermark, task: TaskView) -> bool:
+        """Return whether the watermark comes from the task of the instance, made since that went live and replayed.
+
+        All that the instance has sent to the task of the watermark from other tasks has to have come there.
+        """
         here = sender.task is watermark.origin
-        return here and sender.live and not sender.muted and watermark.number >= sender.live_at
+        if not (here and sender.live and not sender.muted and watermark.number >= sender.live_at):
+            return False
+        came = self.came.get(task, {})
+        return all(came.get(one, task.since) >= left for one, left in sender.left.items())
 
     def _end_windows(self, task: TaskView, partitions: list[Partition]) -> None:
         """End windows that event time has passed, by window, key group, and first tuple of a key."""
@@ -163,7 +220,7 @@ class Watermarks:
                 if window in over(partition):
                     for key, newest_ns in partition.time.windows.pop(window).items():
                         for child, child_key in operator.results(partition.index, key, window):
-                            self.plane.emit(partition, child, newest_ns, child_key)
+                            self.plane.emit(partition, child, newest_ns, child_key, since_ns=self.clock.now_ns())
 
     def join(self, partition: Partition, row: Row, origin: OperatorPlan) -> None:
         """Pair the tuple with those of the other input that are in its window, in the order in which they came."""
@@ -175,7 +232,8 @@ class Watermarks:
             return
         for other in time.sides.get((window, row.key, 1 - side), ()):
             for child, key in operator.pairs(row.id, other.id, row.key):
-                self.plane.emit(partition, child, max(row.created_ns, other.created_ns), key)
+                newest_ns = max(row.created_ns, other.created_ns)
+                self.plane.emit(partition, child, newest_ns, key, since_ns=row.since_ns)
         time.sides.setdefault((window, row.key, side), []).append(row)
 
     def enter(self, partition: Partition, row: Row) -> None:

@@ -18,7 +18,7 @@ from sim.migration.reconfigurations import Reconfigurations
 from sim.plain.channels import Source
 from sim.plain.instances import GroupInstances
 from sim.plain.outbox import Outbox
-from sim.plain.partition import EventTime, Partition, Watermark
+from sim.plain.partition import EventTime, Partition, TaskView, Watermark
 from sim.plain.watermarks import Watermarks
 from sim.recovery.region_restart import RegionRestart
 from sim.windowing import Windows
@@ -346,7 +346,7 @@ def event_time_does_not_go_back(patch: Patch) -> None:
 
 @broken("windows", "one sender speaks for all")
 def one_sender_speaks_for_all(patch: Patch) -> None:
-    def hear(self: Watermarks, partition: Partition, watermark: Watermark) -> None:
+    def hear(self: Watermarks, partition: Partition, watermark: Watermark, begun: int) -> None:
         partition.time.event_ns = max(partition.time.event_ns, watermark.event_ns)
 
     patch.setattr(Watermarks, "_hear", hear)
@@ -381,9 +381,9 @@ def watermarks_behind_windows_are_too_late(patch: Patch) -> None:
 def watermarks_from_before_count(patch: Patch) -> None:
     right = Watermarks._hear
 
-    def hear(self: Watermarks, partition: Partition, watermark: Watermark) -> None:
+    def hear(self: Watermarks, partition: Partition, watermark: Watermark, begun: int) -> None:
         assigned, freed, partition.assigned_at, partition.freed_at = partition.assigned_at, partition.freed_at, 0, -1
-        right(self, partition, watermark)
+        right(self, partition, watermark, begun)
         partition.assigned_at, partition.freed_at = assigned, freed
 
     patch.setattr(Watermarks, "_hear", hear)
@@ -391,7 +391,7 @@ def watermarks_from_before_count(patch: Patch) -> None:
 
 @broken("windows", "a source speaks before it has sent again what it keeps", HARMLESS)
 def sources_speak_too_early(patch: Patch) -> None:
-    def speaks(self: Watermarks, sender: Partition, watermark: Watermark) -> bool:
+    def speaks(self: Watermarks, sender: Partition, watermark: Watermark, task: TaskView) -> bool:
         return sender.task is watermark.origin
 
     patch.setattr(Watermarks, "_speaks", speaks)

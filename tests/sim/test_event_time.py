@@ -190,8 +190,8 @@ def test_a_join_emits_once_for_each_pair_with_equal_keys_in_a_window(
 def largest_of_the_channels(patch: pytest.MonkeyPatch) -> None:
     hear = Watermarks._hear
 
-    def broken(self: Watermarks, partition: Partition, mark: Watermark) -> None:
-        hear(self, partition, mark)
+    def broken(self: Watermarks, partition: Partition, mark: Watermark, begun: int) -> None:
+        hear(self, partition, mark, begun)
         partition.time.event_ns = max(partition.time.of_sender.values())
 
     patch.setattr(Watermarks, "_hear", broken)

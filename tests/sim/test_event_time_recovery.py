@@ -286,10 +286,10 @@ def test_a_long_campaign_of_windows_where_hosts_die(guarantee: str, monkeypatch:
 def hears_what_was_sent_before_it_came(patch: pytest.MonkeyPatch) -> None:
     hear = Watermarks._hear
 
-    def broken(self: Watermarks, partition: Partition, mark: Watermark) -> None:
+    def broken(self: Watermarks, partition: Partition, mark: Watermark, begun: int) -> None:
         with patch.context() as other:
             other.setattr(partition, "assigned_at", 0)
-            hear(self, partition, mark)
+            hear(self, partition, mark, begun)
 
     patch.setattr(Watermarks, "_hear", broken)
 

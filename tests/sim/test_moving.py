@@ -16,6 +16,7 @@ from lattices import lattice_job
 from scripts import FRONTIERS, MOVES_ALONE, VERBS, run_script, unchecked
 from seeds import parts
 from small_jobs import random_job, with_fair_links, without_crashes
+from test_event_time_recovery import on_a_lattice, timers, windows
 from test_planes import METHODS, differences, noticed
 
 from models.scenario.inputs import RunInputs
@@ -60,6 +61,64 @@ def with_frontiers(seed: int, seen: Counter[str], plane: PlaneFactory = Compiled
     (plain, told), (other, told_too) = (run_script(raw, one, seed, 60, verbs) for one in (PlainPlane, plane))
     seen.update(str(what) for _, what, *_ in told if not isinstance(what, Parcel))
     return differences(plain, other) + ["told"] * (told != told_too)
+
+
+def beside_event_time(seed: int, seen: Counter[str], plane: PlaneFactory = CompiledPlane) -> list[str]:
+    """Differences between a plane and its specification for a job with windows, joins or timers."""
+    draw = Random(f"moving timed {seed}")
+    raw = without_crashes((timers, windows, on_a_lattice)[seed % 3](draw, fault_tolerance={"method": "none"}))
+    for operator in raw["operators"].values():
+        operator.pop("buffer", None)
+    both = (*FRONTIERS, *MOVES_ALONE)
+    verbs = (*both, *([], ["pause", "unpause"], ["pause", "unpause", "hold", "unhold"], VERBS)[seed // 3 % 4])
+    (plain, told), (other, told_too) = (run_script(raw, one, seed, 60, verbs) for one in (PlainPlane, plane))
+    seen.update("a parcel" if isinstance(what, Parcel) else str(what) for _, what, *_ in told)
+    return differences(plain, other) + ["told"] * (told != told_too)
+
+
+@pytest.mark.parametrize("seeds", parts(12, 600))
+def test_event_time_and_windows_come_along_in_both_planes(seeds: range) -> None:
+    seen = Counter[str]()
+    for seed in seeds:
+        assert beside_event_time(seed, seen) == [], seed
+    assert seen["put"] > len(seeds)
+    assert seen["passed"] > len(seeds)
+
+
+def told_of_what_a_timer_owes(plane: PlaneFactory) -> list[bool]:
+    """Whether a frontier has passed while a task with a timer is paused, and when it has gone on."""
+    raw = job_with_counts()
+    raw["workload"]["src"]["rate"] = "1 /s"  # the first tuples come after 1 s
+    service = {"distribution": "deterministic", "value": "0.1 ms"}
+    raw["operators"]["ticks"] = {"kind": "map", "inputs": {"src": "shuffle"}, "service": service}
+    raw["operators"]["ticks"]["timer"] = {"every": "10 ms"}
+    raw["operators"]["op"]["inputs"] = {"ticks": "key"}
+    control = Control(RunPlan.of(unchecked(raw), RunInputs(), 0), plane)
+    told: list[int] = []
+    control.passed = told.append  # type: ignore[method-assign]
+    control.start()
+    task = control.cluster.task_operator.index(3)
+    found = []
+    for until_ms, act in (
+        (15, lambda: control.plane.pause(task, None)),
+        (41, lambda: control.plane.passed(1, 35_000_000, 7)),
+        (60, lambda: control.plane.unpause(task)),
+        (80, lambda: None),
+    ):
+        control.run(until_ms * 1_000_000)
+        found.append(bool(told))
+        act()
+    return found
+
+
+@pytest.mark.parametrize("plane", [PlainPlane, CompiledPlane])
+def test_a_frontier_waits_for_what_a_timer_owes(plane: PlaneFactory) -> None:
+    assert told_of_what_a_timer_owes(plane) == [False, False, False, True]
+
+
+def test_a_frontier_that_forgets_what_a_timer_owes_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PlainPlane, "_owes_ticks", lambda *_: False)
+    assert told_of_what_a_timer_owes(PlainPlane) != [False, False, False, True]
 
 
 @pytest.mark.parametrize("seeds", parts(15, 30))
@@ -259,9 +318,14 @@ def test_no_verb_that_needs_ids_is_for_a_group_on_its_way(control: Control, verb
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "a host may fail": ({"events": {"e": {"kind": "host-failure", "at": "900 ms", "host": "h-4"}}}, "hosts may fail"),
+    "a host may fail": (
+        {
+            "events": {"e": {"kind": "host-failure", "at": "900 ms", "host": "h-4"}},
+            "fault_tolerance": {"method": "checkpoint"},
+        },
+        "tuples have ids",
+    ),
     "bounded queues": ({"buffer": 5}, "bounded"),
-    "windows": ({"window": {"length": "100 ms"}}, "event time"),
 }
 
 

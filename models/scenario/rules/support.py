@@ -114,13 +114,13 @@ def _of_rebalance(scenario: Scenario, name: str, event: Rebalance) -> list[tuple
 
 
 def _of_reconfiguration(scenario: Scenario, name: str, event: Reconfigure) -> list[tuple[str, object, str]]:
-    """Return (path, value, hint) of a reconfiguration that is not simulated: its tuples have no ids, and no windows."""
+    """Return (path, value, hint) of a reconfiguration that is not simulated: its tuples have no ids."""
     here, found = path_text(("events", name)), list[tuple[str, object, str]]()
     if event.protocol == "stop-and-restart":
         found += _beside_stops(scenario)
     operator = scenario.operators.get(event.operator)
-    if operator is not None and operator.keyed and operator.kind != "aggregate":
-        hint = f"key groups of an aggregate are reconfigured, not of a {operator.kind}"
+    if operator is not None and operator.keyed and operator.kind not in ("aggregate", "join"):
+        hint = f"key groups of an aggregate or a join are reconfigured, not of a {operator.kind}"
         found.append((f"{here}.operator", event.operator, hint))
     if scenario.fault_tolerance.goes_back_once and event.protocol != "stop-and-restart":
         found += [(f"{here}.kind", event.kind, f"{hint} it is") for hint in _not_beside_restarts(scenario)]
@@ -148,7 +148,11 @@ def _of_postponements(scenario: Scenario) -> list[tuple[str, object, str]]:
     found: list[tuple[str, object, str]] = [
         (path_text(("operators", name, "postpone")), NO_VALUE, f"{hint} it is")
         for name in names
-        for hint in (_not_beside_losses(scenario) if _loses(scenario) else _not_without_ids(scenario))
+        for hint in (
+            _not_beside_losses(scenario)
+            if _loses(scenario)
+            else _not_without_ids(scenario) + _not_beside_event_time(scenario)
+        )
     ]
     for name in names if scenario.may_fail else ():
         state = scenario.operators[name].state
@@ -167,7 +171,7 @@ def _of_scans(scenario: Scenario) -> list[tuple[str, object, str]]:
     found: list[tuple[str, object, str]] = []
     for name, operator in scenario.operators.items():
         if operator.scan_s is not None:
-            hints = _not_without_ids(scenario)
+            hints = _not_without_ids(scenario) + _not_beside_event_time(scenario)
             hints += ["beside megaphone and pause-and-resume"] * any(
                 isinstance(event, Reconfigure) and event.protocol == "stop-and-restart"
                 for event in scenario.events.values()
@@ -232,19 +236,29 @@ def _not_beside_steps(scenario: Scenario) -> list[str]:
             "without other events than reconfigure, or a policy, that move state",
         ),
         (any(one.buffer is not None for one in described), "without bounded queues"),
-        (any(_has_event_time(one) for one in described), _EVENT_TIME),
     )
     return [hint for there, hint in without if there]
 
 
+def _not_beside_event_time(scenario: Scenario) -> list[str]:
+    """Return what has to go before outputs can be post-dated, or key groups be scanned, if anything."""
+    there = any(map(_has_event_time, scenario.operators.values()))
+    return ["without windows, joins and timers"] if there else []
+
+
 def _beside_stops(scenario: Scenario) -> list[tuple[str, object, str]]:
-    """Return the faults of operators that may still serve what came before, when a message has its turn."""
+    """Return the faults of operators that may serve, or make, something when a message has its turn."""
     hint = "beside stop-and-restart one thread is; take a higher parallelism"
-    return [
+    found: list[tuple[str, object, str]] = [
         (path_text(("operators", name, "threads")), operator.threads, hint)
         for name, operator in scenario.operators.items()
         if operator.threads > 1
     ]
+    for name, operator in scenario.operators.items():
+        if operator.timer is not None:
+            hint = "beside timers, which do not drain, megaphone and pause-and-resume are"
+            found.append((path_text(("operators", name, "timer")), NO_VALUE, hint))
+    return found
 
 
 def _has_event_time(operator: Operator) -> bool:

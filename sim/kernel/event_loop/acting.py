@@ -145,7 +145,7 @@ class Actions(ABC):
         """End rules; what none holds any more goes in front."""
         self._act()
         if self.state.tasks["alive"][task]:
-            self._room(int(actions.burst(self.state, task)))
+            self._room(int(actions.burst(self.state, task)) + 1)
             actions.unhold(self.state, task, NONE if partition is None else partition)
             self._tell()
 

@@ -13,6 +13,7 @@ from sim.kernel.event_loop.free_lists import free_visit, new_visit
 from sim.kernel.event_loop.heard import part, part_all, silence
 from sim.kernel.event_loop.outbox import leave_place, put_behind
 from sim.kernel.event_loop.passages import capture_unsent, overtaken_by, overtakes
+from sim.kernel.event_loop.placing import recall
 from sim.kernel.event_loop.roots import most_emitted
 from sim.kernel.event_loop.rules import (
     ANY,
@@ -171,6 +172,8 @@ def unhold(state: State, task: int, partition: int) -> None:
     t.rules = rules_without(state, t.rules, ANY if partition == NONE else partition, ANY)
     emit_all_overdue(state, task)
     _let_go(state, task, partition)
+    if state.options.placed:
+        recall(state, task)
     if t.has_service:
         dispatch(state, t.cores)
     note_idle(state, task)

@@ -11,6 +11,7 @@ import numpy as np
 
 from sim.clock import ARRIVAL, MESSAGE, RECEIVER
 from sim.kernel.event_loop.anchors import anchor
+from sim.kernel.event_loop.births import note_birth
 from sim.kernel.event_loop.buffers import keep, next_node
 from sim.kernel.event_loop.codes import (
     ARRIVE,
@@ -127,7 +128,7 @@ def _task_for(state: State, origin: int, receiver: int, created: int) -> int:
     """Return the task to which another sends what is for a partition."""
     if state.extended and state.options.placed and state.tasks[origin].routing != NONE:
         placed = state.routing[state.tasks[origin].routing + receiver]
-        if placed != NONE and created >= state.partitions[receiver].placed_from:
+        if placed != NONE and max(created, state.birth.since) >= state.partitions[receiver].placed_from:
             return placed
     return state.partitions[receiver].task
 
@@ -176,6 +177,8 @@ def _on_its_way(
     e.replayed = 0
     if state.extended and state.options.acks:
         anchor(state, visit)
+    if state.extended and state.options.births:
+        note_birth(state, visit)
     return visit
 
 

@@ -86,6 +86,8 @@ def emit_ticks(state: State, partition: int, upto: int) -> None:
     while u.ticks < upto:
         u.ticks += 1
         made = window_id(op.timer_code, u.index, 0, u.ticks)
+        if state.frontiers.shape[0] > 0:
+            note_gone(state, u.operator, u.ticks * op.timer)
         emit(state, partition, made, u.ticks * op.timer, output_key(draws, state.cumulative, made, 0))
 
 

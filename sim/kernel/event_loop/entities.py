@@ -84,6 +84,7 @@ TASK = in_lines(
         ("chained", "u1"),  # `threads`: its cores are the thread of a chain
         # `event_time` and `windows`
         ("event_sent", "i8"),  # the last watermark
+        ("speaks_anew", "u1"),  # it has got a partition since
         ("next_end", "i8"),  # of the windows here
         ("marks", "i8"),  # watermarks that wait for services of other threads
         # `heard`
@@ -249,6 +250,7 @@ PARTITION = in_lines(
         ("goal", "i4"),  # next task of the group, where tuples wait for it, or NONE
         ("placed_from", "i8"),  # tuples that were created earlier go to the task where it is
         ("taken", "u1"),  # the state is on its way to the task: it is live nowhere
+        ("left", "i4"),  # tasks (`origin`) that it was taken out of, as rules
         ("routes", "i4"),  # targets (`partition`) of outputs of a task (`origin`), as rules
         ("adopted_from", "i4"),  # the partition whose first so many applied tuples it began with, or NONE
         ("adopted_count", "i8"),

@@ -13,7 +13,7 @@ from sim.kernel.event_loop.events import next_mark, next_serial, push
 from sim.kernel.event_loop.fair_links import fair_room
 from sim.kernel.event_loop.free_lists import free_visit
 from sim.kernel.event_loop.hash_tables import pairs_left
-from sim.kernel.event_loop.heard import event_of, follow, hear, hear_at_task, may_rise, part
+from sim.kernel.event_loop.heard import event_of, follow, hear, hear_at_task, may_rise, note_come, part
 from sim.kernel.event_loop.passages import handle_hurried
 from sim.kernel.event_loop.rules import holds_from
 from sim.kernel.event_loop.tasks import dispatch, note_idle, put_in_queue, ticket
@@ -44,10 +44,15 @@ def burst(state: State, kind: int, ref: int, rank: int) -> int:
         return 0
     if kind == END:
         met = 1 + state.options.fan_out * matches(state, ref) if op.joins != NONE and e.kind == TUPLE else 0
+        if op.windowed and op.joins == NONE and t.marks > 0:  # they have waited for this service
+            met += state.options.fan_out * due(state, task, state.clock.now)
         return fan * t.marks + met
     need = fan * (t.marks + 1)
-    if op.windowed and op.joins == NONE and (t.marks > 0 or may_rise(state, task, e.origin)):
-        need += state.options.fan_out * due(state, task, e.key)
+    if op.windowed and op.joins == NONE:
+        if e.id > 0:
+            need += state.options.fan_out * due(state, task, state.clock.now)
+        elif t.marks > 0 or may_rise(state, task, e.origin):
+            need += state.options.fan_out * due(state, task, e.key)
     return need
 
 
@@ -99,10 +104,24 @@ def timer(state: State, partition: int, time: int) -> None:
 
 @kernel
 def rise(state: State, origin: int, event: int) -> None:
-    """Send a watermark over all channels on the way to a window, if it is a later one."""
-    if event <= state.tasks[origin].event_sent:
+    """Send a watermark over all channels on the way to a window, if it is a later one, or counts for one more."""
+    sent = state.tasks[origin].event_sent
+    if event <= sent and not (state.tasks[origin].speaks_anew and event == sent and sent > 0):
         return
+    state.tasks[origin].speaks_anew = 0
     state.tasks[origin].event_sent = event
+    _send_marks(state, origin, event, 0)
+
+
+@kernel
+def take_leave(state: State, origin: int) -> None:
+    """Send a farewell, which says nothing, behind all that partitions have sent that are taken out of a task."""
+    _send_marks(state, origin, 0, 1)
+
+
+@kernel
+def _send_marks(state: State, origin: int, event: int, again: int) -> None:
+    """Send a watermark over all channels on the way to a window; after it others are heard `again`, too."""
     op = state.operators[state.tasks[origin].operator]
     for k in range(op.first_edge, op.first_edge + op.edges):
         edge = state.edges[k]
@@ -118,7 +137,7 @@ def rise(state: State, origin: int, event: int) -> None:
             for task in range(state.cluster.tasks):
                 t = state.tasks[task]
                 if t.operator == edge.down and t.alive and (edge.kind != FORWARD or t.mark == mark):
-                    pass_mark(state, origin, task, event)
+                    pass_mark(state, origin, task, event, again)
 
 
 @kernel
@@ -161,16 +180,24 @@ def _is_meant(state: State, partition: int, origin: int, serial: int) -> bool:
 
 
 @kernel
-def _turn(state: State, task: int, origin: int, event: int, serial: int, begun: int) -> None:
+def _turn(state: State, task: int, origin: int, event: int, serial: int, begun: int, again: int) -> None:
     """Event time rises at the partitions there; what it passes ends."""
     t = state.tasks[task]
     op = state.operators[t.operator]
     before = t.event
-    if state.tasks[origin].alive:  # else nobody is there for whom it could speak
-        hear_at_task(state, task, origin, event, serial)
-    apart = t.others > 0  # also of those that follow the task from this watermark on
-    if apart:
-        _hear_apart(state, task, origin, event, serial, begun)
+    apart = t.others > 0
+    if origin == task:
+        begun = serial  # more may have been put in front since it was: that is not served yet
+    elif state.tasks[origin].alive:
+        note_come(state, task, origin, serial)
+    if not again:
+        if state.tasks[origin].alive:  # else nobody is there for whom it could speak
+            hear_at_task(state, task, origin, event, serial)
+        if apart:  # also those that follow the task from this watermark on
+            _hear_apart(state, task, origin, event, serial, begun)
+    if again:
+        event = state.clock.now  # no watermark is later
+        _hear_again(state, task, begun)
     if op.windowed and t.next_end <= event and (apart or t.event > before):
         end_windows(state, task)
     least = t.event if t.followers > 0 else NEVER_ENDS
@@ -184,6 +211,21 @@ def _turn(state: State, task: int, origin: int, event: int, serial: int, begun: 
         if op.windowed and op.joins == NONE:
             least = min(least, first_open(op, least) * op.slide)
         rise(state, task, least)
+
+
+@kernel
+def _hear_again(state: State, task: int, begun: int) -> None:
+    """The last watermark of each channel comes to the partitions at the task once more."""
+    slot = state.tasks[task].slot
+    for origin in range(state.cluster.tasks):
+        other = state.tasks[origin]
+        if other.alive and other.slot != NONE and state.operators[other.operator].timed:
+            v = state.voices[slot * state.hearing.room + other.slot]
+            if v.event > 0:
+                event, serial = v.event, v.serial
+                hear_at_task(state, task, origin, event, serial)
+                if state.tasks[task].others > 0:
+                    _hear_apart(state, task, origin, event, serial, begun)
 
 
 @kernel
@@ -205,11 +247,14 @@ def raise_event_time(state: State, task: int, event: int) -> None:
 def _hear_apart(state: State, task: int, origin: int, event: int, serial: int, begun: int) -> None:
     """A watermark comes to the partitions at the task that have event times of their own."""
     partition = state.tasks[task].first_here
+    op = state.operators[state.tasks[task].operator]
     while partition != NONE:
         u = state.partitions[partition]
         if u.live and not u.follows:
             if serial >= u.assigned_at and begun > u.freed_at and _is_meant(state, partition, origin, serial):
-                hear(state, partition, origin, event, serial)
+                # What is born from then on may wait at its next task; behind windows that may be created earlier.
+                known = event if u.goal == NONE else min(event, u.placed_from if op.reckoned else 0)
+                hear(state, partition, origin, known, serial)
             follow(state, partition, begun)
         partition = u.next_here
 
@@ -227,9 +272,9 @@ def let_marks_pass(state: State, task: int) -> None:
         if t.serving_tail == visit:
             t.serving_tail = NONE
         t.marks -= 1
-        origin, event, serial, begun = e.origin, e.key, e.serial, e.ticket
+        origin, event, serial, begun, again = e.origin, e.key, e.serial, e.ticket, int(e.id)
         free_visit(state, visit)
-        _turn(state, task, origin, event, serial, begun)
+        _turn(state, task, origin, event, serial, begun, again)
 
 
 @kernel
@@ -242,7 +287,8 @@ def mark_served(state: State, visit: int, task: int) -> None:
     state.cores[t.cores].free += 1
     t.idle_threads += 1
     t.marks += 1
-    t.queue_n += 1  # it was never counted, but as leaving
+    if state.visits[visit].origin != task:
+        t.queue_n += 1  # it was never counted, but as leaving
     let_marks_pass(state, task)
     if t.hurried:
         handle_hurried(state, task)

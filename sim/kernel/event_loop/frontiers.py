@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from sim.kernel.event_loop.births import birth_of
 from sim.kernel.event_loop.codes import NONE, TUPLE
 from sim.kernel.event_loop.notices import TOLD_PASSED, notify
 from sim.kernel.tools.cache import inlined, kernel, noinline
@@ -35,11 +36,11 @@ def leads_to(state: State, operator: int, other: int) -> int:
 
 
 @inlined
-def note_gone(state: State, operator: int, created: int) -> None:
+def note_gone(state: State, operator: int, born: int) -> None:
     """Count a tuple that an operator has applied, or that was dropped there."""
     for k in range(state.frontiers.shape[0]):
         f = state.frontiers[k]
-        if created < f.time and leads_to(state, f.operator, operator):
+        if born < f.time and leads_to(state, f.operator, operator):
             f.left -= 1
 
 
@@ -86,7 +87,7 @@ def before(state: State, operator: int, time: int) -> int:
     found = 0
     for visit in range(state.visits.shape[0]):
         e = state.visits[visit]
-        if e.wire and e.kind == TUPLE and e.created < time:
+        if e.wire and e.kind == TUPLE and birth_of(state, visit) < time:
             found += leads_to(state, operator, state.tasks[e.task].operator)
     for task in range(state.cluster.tasks):
         t = state.tasks[task]
@@ -99,6 +100,8 @@ def before(state: State, operator: int, time: int) -> int:
             found += _listed(state, u.held_head, time)
             if state.extended and u.post_dated > 0:
                 found += _overdue(state, partition, time)
+            if u.ticks < u.ticks_due:  # the partition is on its way, or its task is paused
+                found += max(0, min(u.ticks_due, (time - 1) // state.operators[u.operator].timer) - u.ticks)
     return found
 
 
@@ -119,7 +122,7 @@ def _listed(state: State, head: Any, time: int) -> int:
     found, visit = 0, head
     while visit != NONE:
         e = state.visits[visit]
-        if e.kind == TUPLE and e.created < time:
+        if e.kind == TUPLE and birth_of(state, visit) < time:
             found += 1
         visit = e.next
     return found

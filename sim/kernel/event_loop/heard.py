@@ -39,8 +39,9 @@ HEARING = np.dtype(
 # What a partition has heard of a group that sends to it, where it does not follow its task; in its checkpoints, always.
 CHANNEL = np.dtype([("event", "i8"), ("stored", "i8")], align=True)
 
-# The last watermark from a task to a task, its number, and of how many groups it tells those that follow.
-VOICE = np.dtype([("event", "i8"), ("serial", "i8"), ("groups", "i8")], align=True)
+# The last watermark from a task to a task, its number, and of how many groups it tells those that follow; the number of
+# what came last, which may be a farewell.
+VOICE = np.dtype([("event", "i8"), ("serial", "i8"), ("groups", "i8"), ("come", "i8")], align=True)
 
 # The instance that alone is of a group, and its task, whose watermarks count for it; or NONE.
 SPEAKER = np.dtype([("task", "i4"), ("instance", "i4")], align=True)
@@ -136,7 +137,8 @@ def begin_to_hear(state: State, task: int, slot: int) -> None:
     for k in range(state.hearing.slots):
         here, there = state.voices[slot * room + k], state.voices[k * room + slot]
         here.event = here.serial = here.groups = 0
-        there.event = there.serial = there.groups = 0
+        here.come = state.clock.serial  # all that is older was not sent to it
+        there.event = there.serial = there.groups = there.come = 0
 
 
 @kernel
@@ -279,17 +281,34 @@ def _except(state: State, task: int, number: int, slot: int) -> None:
 
 
 @kernel
-def speaks(state: State, group: int, origin: int, serial: int) -> bool:
-    """Return whether a watermark comes from where an instance is, and was made since that has sent all that it kept."""
+def speaks(state: State, group: int, origin: int, serial: int, task: int) -> bool:
+    """Return whether a watermark comes from where an instance is, and was made since that has sent all that it kept.
+
+    All that the instance has sent to the task of the watermark from other tasks has to have come there.
+    """
     speaker = state.speakers[group]
     if speaker.task != NONE:
-        return speaker.task == origin and serial >= state.partitions[speaker.instance].live_at
+        since = state.partitions[speaker.instance].live_at
+        return speaker.task == origin and serial >= since and _has_come(state, speaker.instance, task)
     if _speaks_alone(state, group, origin, serial):
-        return True
+        return _has_come(state, group, task)
     for partition in range(state.partitions.shape[0] - state.cluster.extra_instances, state.partitions.shape[0]):
         if state.partitions[partition].group == group and _speaks_alone(state, partition, origin, serial):
             return True
     return False
+
+
+@kernel
+def _has_come(state: State, instance: int, task: int) -> bool:
+    """Return whether all that an instance has sent to a task from tasks that it was taken out of has come."""
+    rule = state.partitions[instance].left
+    while rule != NONE:
+        r = state.rules[rule]
+        slot = state.tasks[r.origin].slot
+        if slot != NONE and state.voices[state.tasks[task].slot * state.hearing.room + slot].come < r.since:
+            return False
+        rule = r.next
+    return True
 
 
 @kernel
@@ -329,6 +348,12 @@ def may_rise(state: State, task: int, origin: int) -> bool:
 
 
 @kernel
+def note_come(state: State, task: int, origin: int, serial: int) -> None:
+    """Note that all has come to a task that was sent from another before that number."""
+    state.voices[state.tasks[task].slot * state.hearing.room + state.tasks[origin].slot].come = serial
+
+
+@kernel
 def hear_at_task(state: State, task: int, origin: int, event: int, serial: int) -> None:
     """A watermark of a task that is alive comes to a task, and so to all partitions that follow it."""
     t = state.tasks[task]
@@ -341,7 +366,7 @@ def hear_at_task(state: State, task: int, origin: int, event: int, serial: int) 
     if t.exceptions > 0:
         _hear_of_exceptions(state, task, origin, event, serial)
         count_again(state, task)
-    elif v.groups > 0 and before == t.event:
+    elif v.groups > 0 and before == t.event and event > before:
         t.behind -= 1
         if t.behind == 0:
             count_again(state, task)
@@ -356,7 +381,7 @@ def _hear_of_exceptions(state: State, task: int, origin: int, event: int, serial
     for number in range(op.senders):
         own = state.exceptions[first + number]
         group = state.senders[op.first_sender + number]
-        if own > 0 and speaks(state, group, origin, serial):
+        if own > 0 and speaks(state, group, origin, serial, task):
             state.exceptions[first + number] = max(own, event + 1)
             if own <= event + 1 and _has_speaker(state, group, origin):
                 state.exceptions[first + number] = 0
@@ -370,7 +395,7 @@ def hear(state: State, partition: int, origin: int, event: int, serial: int) -> 
     u = state.partitions[partition]
     for number in range(u.channels):
         c = state.channels[u.first_channel + number]
-        if event > c.event and speaks(state, state.senders[u.first_sender + number], origin, serial):
+        if event > c.event and speaks(state, state.senders[u.first_sender + number], origin, serial, u.task):
             if c.event == u.event:
                 u.behind -= 1
             c.event = event
@@ -392,7 +417,7 @@ def follow(state: State, partition: int, begun: int) -> None:
     """Let a live partition follow its task if from now on both hear the same; a watermark begun then was just heard."""
     u = state.partitions[partition]
     t, group = state.tasks[u.task], state.partitions[u.group]
-    if not state.operators[t.operator].common or t.rules != NONE or begun <= u.freed_at:
+    if not state.operators[t.operator].common or t.rules != NONE or begun <= u.freed_at or u.goal != NONE:
         return
     if group.owner != partition or group.routes != NONE or (t.followers > 0 and t.event != u.event):
         return
@@ -450,6 +475,7 @@ def _take_over(state: State, partition: int) -> None:
         if speaker.task != NONE:
             v = state.voices[first + state.tasks[speaker.task].slot]
             told = v.event == event and v.serial >= state.partitions[speaker.instance].live_at
+            told = told and _has_come(state, speaker.instance, u.task)
             v.groups += told
         state.exceptions[t.slot * state.hearing.most_senders + number] = 0 if told else event + 1
         t.exceptions += not told

@@ -47,7 +47,7 @@ def add_instance(state: State, instance: int, partition: int, task: int) -> None
     u, group = state.partitions[instance], state.partitions[partition].group
     u.held_head = u.held_tail = u.log_first = u.log_last = u.out_pair = u.in_pair = u.replay_task = NONE
     u.overdue_head = u.overdue_tail = NONE
-    u.goal = u.routes = u.stored_from = u.adopted_from = NONE
+    u.goal = u.left = u.routes = u.stored_from = u.adopted_from = NONE
     u.overtaken_head = u.overtaken_tail = u.in_flight_head = NONE
     u.operator = state.partitions[partition].operator
     u.index = state.partitions[partition].index

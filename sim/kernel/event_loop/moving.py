@@ -15,9 +15,10 @@ from sim.control.placing import (
     check_placement,
     check_stay,
     check_taken,
+    check_times,
     senders_to,
 )
-from sim.kernel.event_loop import emitting, frontiers, placing, verbs
+from sim.kernel.event_loop import emitting, event_time, frontiers, placing, pools, verbs
 from sim.kernel.event_loop.checkpoints import state_bytes
 from sim.kernel.event_loop.codes import NONE
 from sim.kernel.event_loop.frontiers import FRONTIER
@@ -65,7 +66,7 @@ class Moving(ABC):
         """Send what these tasks emit for key group k of the operator, if born from then on, to `owners[k]`."""
         check_moving(self._plan)
         operator, senders, tasks = check_placement(self._cluster, operator, senders, owners)
-        from_ns = index(from_ns)
+        from_ns = check_times(self._plan, operator, index(from_ns))
         state = self.state
         first = self._plan.first_partition[operator]
         met = placing.met(state, first, tasks, from_ns)
@@ -107,6 +108,8 @@ class Moving(ABC):
         if from_ns and not self._is_passed(operator, from_ns):
             raise ValueError("not all that is older than the next task of a key group has been served")
         self._act()
+        if any(edge.down.timed for edge in self._plan.operators[operator].edges):
+            self._take_leave(task, partitions)
         placing.take(state, numbers)
         number = self._number()
         self._taken[number] = tuple(partitions)
@@ -126,6 +129,14 @@ class Moving(ABC):
     def state_bytes(self, partition: int) -> int:
         """Return the size of the state of a partition that is live."""
         return int(state_bytes(self.state, partition))
+
+    def _take_leave(self, task: int, partitions: Sequence[int]) -> None:
+        """Send a last watermark of a task that these partitions are taken out of."""
+        self._room(int(self.state.event_time["mark_fan"] * self.state.cluster["tasks"]))
+        for partition in partitions:
+            pools.with_rule(self.state)
+            placing.note_left(self.state, partition)
+        event_time.take_leave(self.state, task)
 
     def passed(self, operator: int, time_ns: int, token: int) -> None:
         """Tell the listener when nothing born before that time is at the operator, or above it, any more."""
@@ -166,6 +177,7 @@ class Moving(ABC):
             raise ValueError("key groups that were taken are put at their next task")
         self._act()
         overdue = sum(emitting.overdue(self.state, number) for number in numbers[u["post_dated"] > 0].tolist())
+        overdue += int((u["ticks_due"] - u["ticks"]).sum())
         self._room((int(self.state.options["fan_out"]) + 2) * (int(u["held_n"].sum()) + overdue + 2))
         placing.put(self.state, numbers, task)
         del self._taken[parcel]

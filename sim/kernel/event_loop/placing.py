@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.kernel.event_loop.codes import NONE, TUPLE
-from sim.kernel.event_loop.emitting import emit_overdue
-from sim.kernel.event_loop.rules import held_by_rule
-from sim.kernel.event_loop.tasks import dispatch, note_idle, put_in_front
+from sim.kernel.event_loop.codes import MARK, NONE, TUPLE
+from sim.kernel.event_loop.emitting import emit_overdue, emit_ticks
+from sim.kernel.event_loop.events import next_serial
+from sim.kernel.event_loop.free_lists import new_visit
+from sim.kernel.event_loop.heard import leave, part
+from sim.kernel.event_loop.rules import ANY, held_by_rule, new_rule, rules_without
+from sim.kernel.event_loop.tasks import dispatch, note_idle, note_turn, put_in_front
 from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
 
@@ -40,6 +43,7 @@ def name(state: State, first: int, owners: np.ndarray, from_ns: int) -> None:
         u = state.partitions[first + k]
         # One that is down nobody takes: until that is detected all goes where it went.
         if (u.live or u.taken) and owners[k] != u.task:
+            part(state, first + k)
             u.goal = owners[k]
             u.placed_from = from_ns
 
@@ -92,10 +96,18 @@ def forget_tables(state: State, partition: int) -> None:
 
 
 @kernel
+def note_left(state: State, partition: int) -> None:
+    """Note that the partition is about to leave its task, after all that was sent until now."""
+    u = state.partitions[partition]
+    u.left = new_rule(state, partition, u.task, rules_without(state, u.left, ANY, u.task))
+
+
+@kernel
 def take(state: State, partitions: np.ndarray) -> None:
     """These partitions (n,) are at their next task, and live nowhere."""
     for k in range(partitions.shape[0]):
         u = state.partitions[partitions[k]]
+        leave(state, partitions[k], u.goal)
         u.task = u.goal
         u.goal = NONE
         u.placed_from = 0
@@ -117,18 +129,74 @@ def stay(state: State, partitions: np.ndarray) -> None:
 
 
 @kernel
+def _note_end(state: State, partition: int, task: int) -> None:
+    """Note when the first window ends of a partition that has come to the task."""
+    u, t = state.partitions[partition], state.tasks[task]
+    if u.panes != NONE:
+        op = state.operators[u.operator]
+        t.next_end = min(t.next_end, state.panes[u.panes].window * op.slide + op.length)
+
+
+@kernel
+def recall(state: State, task: int) -> None:
+    """Let the partitions of a task hear the last watermark of each channel again, once all in front is served.
+
+    It is a watermark of the task to itself. Nothing is dispatched yet.
+    """
+    if not state.operators[state.tasks[task].operator].timed:
+        return
+    visit = new_visit(state)
+    e = state.visits[visit]
+    e.id = 1
+    e.created = 0
+    e.key = 0
+    e.start = NONE
+    e.next = NONE
+    e.partition = NONE
+    e.ticket = 0
+    e.origin = task
+    e.task = task
+    e.kind = MARK
+    e.wire = 0
+    e.arrived = 0
+    e.replayed = 0
+    e.serial = next_serial(state)
+    put_in_front(state, visit, task)
+
+
+@kernel
 def put(state: State, partitions: np.ndarray, task: int) -> None:
     """These partitions (n,) are live at the task, where they were expected, and what waits for them goes in front.
 
     What a rule holds of it goes before all that rules hold: it came before the rule.
     """
-    first, last = NONE, NONE
     for k in range(partitions.shape[0]):
         u = state.partitions[partitions[k]]
         u.taken = 0
         u.live = 1
+        u.live_at = state.clock.serial
+        _note_end(state, partitions[k], task)
     for k in range(partitions.shape[0]):  # before what waits is served: it is of an earlier time
+        u = state.partitions[partitions[k]]
+        if state.operators[u.operator].timer > 0:
+            emit_ticks(state, partitions[k], u.ticks_due)
         emit_overdue(state, partitions[k])
+    for k in range(partitions.shape[0]):
+        if state.partitions[partitions[k]].held_head != NONE:
+            # Watermarks that wait for other threads must not pass what goes in front.
+            state.partitions[partitions[k]].freed_at = note_turn(state)
+    _let_held_go(state, partitions, task)
+    state.tasks[task].speaks_anew = 1
+    recall(state, task)
+    if state.tasks[task].has_service:
+        dispatch(state, state.tasks[task].cores)
+    note_idle(state, task)
+
+
+@kernel
+def _let_held_go(state: State, partitions: np.ndarray, task: int) -> None:
+    """Put in front what is held for these partitions (n,), or before all that rules hold if one holds it."""
+    first, last = NONE, NONE
     for k in range(partitions.shape[0]):
         u = state.partitions[partitions[k]]
         held = u.held_head
@@ -152,6 +220,3 @@ def put(state: State, partitions: np.ndarray, task: int) -> None:
         if state.tasks[task].side_tail == NONE:
             state.tasks[task].side_tail = last
         state.tasks[task].side_head = first
-    if state.tasks[task].has_service:
-        dispatch(state, state.tasks[task].cores)
-    note_idle(state, task)

@@ -77,6 +77,7 @@ def empty() -> dict[str, np.ndarray]:
         "lane_index": np.full(2, NONE, np.int32),
         "roots": np.zeros(0, ROOT),
         "anchors": np.zeros(0, ANCHOR),
+        "births": np.zeros(0, np.int64),
         "held_acks": np.zeros(0, HELD_ACK),
         "acks_at": np.zeros(0, HELD_ACKS),
         "confirmations": np.zeros(0, CONFIRMATION),
@@ -150,6 +151,8 @@ def grown(state: State, need: int, applied: int, burst: int = 0) -> None:
         more_places(state, "note", sent)
     if state.options["acks"]:
         _more_roots(state, sent)
+    if state.options["births"] and state.births.shape[0] < state.visits.shape[0]:
+        state.births = longer(state.births, state.visits.shape[0])
     if state.options["keeps_outputs"]:
         _more_nodes(state, sent)
         _more_pairs(state, sent)

@@ -14,6 +14,7 @@ from models.scenario.key_groups import groups_of_keys
 from models.units import to_ns
 from sim.clock import TICKS, TIMERS
 from sim.control.cluster import Cluster, RunPlan
+from sim.control.placing import notes_births
 from sim.draws import POLL, POSTPONE, code_of
 from sim.kernel.event_loop import heard
 from sim.kernel.event_loop.anchors import PENDING
@@ -264,6 +265,7 @@ OPTIONS = np.dtype(
         ("shares_uploads", "u1"),  # the link of the remote store is one of them: that of the last host, which is none
         ("special", "u1"),  # bounded queues, chains, fair links, or partitions that are muted or have further instances
         ("placed", "u1"),  # some task has been told to which tasks it sends
+        ("births", "u1"),  # frontiers ask when what windows made was born: `births` has a place for each visit
         ("counts_load", "u1"),  # what each partition does is counted
         ("acks", "u1"),  # there is an acker
         ("history", "i8"),  # outputs are kept for that time; 0: that is not what trims them
@@ -298,6 +300,7 @@ def options(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarr
     made["sources_keep"], made["unaligned"] = tolerance.job_checkpoints is not None, tolerance.unaligned
     made["reads"] = any(operator.is_read for operator in plan.operators)
     made["rolls_back"] = tolerance.rolls_back_together and plan.drops_duplicates
+    made["births"] = notes_births(plan)
     made["per_key"] = np.any(operators["state_model"] == PER_KEY)
     made["closes_keys"] = np.any(operators["state_model"] == OPEN)
     # What is post-dated is younger than the tuple that it follows from: that may be old, and its family not over.
@@ -527,7 +530,7 @@ def partition_records(plan: RunPlan, cluster: Cluster) -> np.ndarray:
     partitions["live"] = 1
     partitions["first_key"] = _first_keys(plan, cluster)
     partitions["group"] = partitions["owner"] = np.arange(len(partitions))
-    partitions["goal"] = NONE
+    partitions["goal"] = partitions["left"] = NONE
     partitions["overtaken_head"] = partitions["overtaken_tail"] = partitions["in_flight_head"] = NONE
     partitions["routes"] = partitions["stored_from"] = partitions["adopted_from"] = NONE
     partitions["replayed_at"] = NONE

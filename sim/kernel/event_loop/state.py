@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from sim.kernel.event_loop.anchors import ACKING, ANCHOR, HELD_ACK, HELD_ACKS, PENDING, ROOT
+from sim.kernel.event_loop.births import BIRTH
 from sim.kernel.event_loop.buffers import IDS, NODE, UNPINNED
 from sim.kernel.event_loop.channels import MESSAGES, REMOTE_LINK
 from sim.kernel.event_loop.checkpoints import CHECKPOINTING
@@ -152,6 +153,7 @@ ROOMS = (
         {"notes": NOTE, "cells": CELL, "cell_index": _i4, "panes": PANE},
     ),
     Room("event_time", {"event_time": EVENT_TIME}),
+    Room("births", {"birth": BIRTH}, {"births": _i8}),  # of the tuple in the same place of `visits`
     Room(
         "heard",
         {"hearing": HEARING},

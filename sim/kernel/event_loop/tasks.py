@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from sim.kernel.event_loop.anchors import emits_for, emits_for_none
+from sim.kernel.event_loop.births import birth_of, emits_from
 from sim.kernel.event_loop.buffers import apply, comes_again, note_overdue, prefetch_log
 from sim.kernel.event_loop.channels import prefetch_receiver, send_output
 from sim.kernel.event_loop.codes import (
@@ -101,7 +102,7 @@ def drop(state: State, visit: int, task: int, reason: int) -> None:
     row.at = state.clock.now
     row.reason = reason
     if state.extended and state.frontiers.shape[0] > 0:
-        note_gone(state, row.operator, e.created)
+        note_gone(state, row.operator, birth_of(state, visit))
     if e.replayed:
         one_replayed(state, e.partition, task)
 
@@ -134,7 +135,7 @@ def apply_effect(state: State, visit: int, task: int) -> None:
     op = state.operators[u.operator]
     record_visit(state, u.operator, task, e.arrival, e.start, state.clock.now)
     if state.extended and state.frontiers.shape[0] > 0:
-        note_gone(state, u.operator, e.created)
+        note_gone(state, u.operator, birth_of(state, visit))
     if state.extended and u.measured:
         measure(state, visit)
     if op.state_model == PER_KEY:
@@ -155,6 +156,8 @@ def _make_outputs(state: State, visit: int) -> None:
     op, draws = state.operators[operator], state.draws[operator]
     if state.extended and state.options.acks:
         emits_for(state, visit)
+    if state.extended and state.options.births:
+        emits_from(state, state.births[visit])
     count = output_count(draws, e.id)
     if state.extended and op.counts != NONE:
         count = number_of_outputs(state, operator, state.tasks[e.origin].operator, e.id)
@@ -170,6 +173,8 @@ def _make_outputs(state: State, visit: int) -> None:
         count_in(state, partition, e.key, count > 0)
     if state.extended and state.options.acks:
         emits_for_none(state)
+    if state.extended and state.options.births:
+        emits_from(state, 0)
 
 
 @inlined

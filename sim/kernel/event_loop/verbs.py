@@ -306,6 +306,7 @@ def assign(state: State, partition: int, task: int) -> None:
     u.taken = 0
     if state.extended and state.options.placed:
         forget_tables(state, partition)
+        u.left = rules_without(state, u.left, ANY, ANY)
     u.incarnation += 1
     u.assigned_at = state.clock.serial
     u.replay_task = task

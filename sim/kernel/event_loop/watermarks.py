@@ -1,6 +1,6 @@
 """Watermarks on their way: behind what their task has not sent, then over the link as messages of no bytes.
 
-The visit of a watermark has its event time in `key`.
+The visit of a watermark has its event time in `key`. Its `id` is 1 if all that came before are heard again after it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from sim.kernel.tools.pointer import State
 
 
 @kernel
-def pass_mark(state: State, origin: int, task: int, event: int) -> None:
-    """Send a watermark behind all that the task of origin has left to send."""
+def pass_mark(state: State, origin: int, task: int, event: int, again: int) -> None:
+    """Send a watermark behind all that the task of origin has left to send; after it others are heard `again`, too."""
     t = state.tasks[origin]
     visit = new_visit(state)
     e = state.visits[visit]
-    e.id = 0
+    e.id = again
     e.created = 0
     e.key = event
     e.start = NONE

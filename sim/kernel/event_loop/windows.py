@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from sim.kernel.event_loop.births import emits_from
 from sim.kernel.event_loop.channels import emit
 from sim.kernel.event_loop.codes import NONE
 from sim.kernel.event_loop.hash_tables import slot_of
@@ -204,6 +205,8 @@ def join(state: State, visit: int) -> None:
         return
     pane = _pane(state, partition, window, NONE)
     c = state.cells[_cell(state, u.task, pane, key, window * op.slide + op.length)]
+    if state.options.births:
+        emits_from(state, state.births[visit])
     n = c.first[1 - side]
     while n != NONE:
         other = state.notes[n]
@@ -214,6 +217,8 @@ def join(state: State, visit: int) -> None:
             child = child_id(result, op.code, index)
             emit(state, partition, child, newest, output_key(draws, state.cumulative, child, key))
         n = following
+    if state.options.births:
+        emits_from(state, 0)
     keep_side(state, partition, own, created, key, side)
 
 
@@ -343,6 +348,8 @@ def _end(state: State, partition: int, pane: int) -> None:
     u, p = state.partitions[partition], state.panes[pane]
     op, draws = state.operators[u.operator], state.draws[u.operator]
     number = p.first
+    if state.options.births:
+        emits_from(state, state.clock.now)
     while number != NONE and op.joins == NONE:
         c = state.cells[number]
         key, newest, number = c.key, c.newest, c.next
@@ -350,6 +357,8 @@ def _end(state: State, partition: int, pane: int) -> None:
         for index in range(output_count(draws, result)):
             child = child_id(result, op.code, index)
             emit(state, partition, child, newest, output_key(draws, state.cumulative, child, key))
+    if state.options.births:
+        emits_from(state, 0)
     _free_pane(state, pane)
 
 

@@ -21,6 +21,7 @@ from models.scenario.reading import scenario_from
 from models.scenario.scenario import Scenario
 from models.units import to_ns
 from scenarios.planning.reconfiguration import optimised_steps
+from sim.clock import Clock
 from sim.control.assembly import Control, PlaneFactory
 from sim.control.cluster import RunPlan
 from sim.engine import records
@@ -117,12 +118,14 @@ def job(seed: int) -> dict[str, Any]:
 Lines = tuple[Configuration, ...]
 
 
-def made(raw: dict[str, Any], plane: PlaneFactory = PlainPlane, lines: Lines = ()) -> Control:
+def made(
+    raw: dict[str, Any], plane: PlaneFactory = PlainPlane, lines: Lines = (), clock: Clock | None = None
+) -> Control:
     """The run of a job, before its start; `lines`: of the file of its event `move`."""
     scenario = scenario_from(raw)
     files = {"move": lines} if lines else {}
     inputs = RunInputs(steps=optimised_steps(scenario, files), configurations=files)
-    return Control(RunPlan.of(scenario, inputs, 0), plane)
+    return Control(RunPlan.of(scenario, inputs, 0), plane, clock)
 
 
 def rows_of(raw: dict[str, Any], plane: PlaneFactory, lines: Lines = ()) -> RunRecords:
@@ -214,7 +217,7 @@ def faults(run: Watched) -> list[str]:
     if any(came < late_ns for id, came in run.arrived.items() if id not in ids):
         found.append("a tuple is left behind")
     # Migration: each update of a key at a time is done by the task that the configuration has for both.
-    if any(one.task != run.configuration(one.partition, one.row.created_ns) for one in run.applied):
+    if any(one.task != run.configuration(one.partition, one.row.born_ns) for one in run.applied):
         found.append("a tuple is applied elsewhere than at the configuration of its time")
     for plan, times in run.plans:
         for k in range(len(plan.steps)):
@@ -229,12 +232,12 @@ def _of_step(run: Watched, plan: Reconfiguration, times: list[StepTimes], k: int
     step = times[k]
     if NEVER in (step.passed_ns, step.installed_ns):
         return
-    if any(one.at_ns > step.passed_ns for one in run.applied if one.row.created_ns < step.from_ns):
+    if any(one.at_ns > step.passed_ns for one in run.applied if one.row.born_ns < step.from_ns):
         yield "something older is applied after the time of a step has passed"
     for carry in plan.steps[k]:
         # A state is written, sent and read; nothing is applied before.
         least = step.passed_ns + heard + _least_ns(scenario, len(carry.partitions))
-        new = [one for one in run.applied if one.partition in carry.partitions and one.row.created_ns >= step.from_ns]
+        new = [one for one in run.applied if one.partition in carry.partitions and one.row.born_ns >= step.from_ns]
         if any(one.at_ns < least for one in new):
             yield "a tuple is applied before the state of its key group has come"
     # A service in progress goes on when its task hears that it has to hold what it has.

@@ -24,7 +24,7 @@ from models.scenario.scenario import Scenario
 from models.units import to_ns
 from sim.migration.move import MoveContext
 from sim.migration.protocols import PROTOCOLS
-from sim.plain.partition import EventTime, Partition, Watermark
+from sim.plain.partition import EventTime, Partition, TaskView, Watermark
 from sim.plain.plane import PlainPlane
 from sim.plain.watermarks import Watermarks
 
@@ -130,7 +130,7 @@ def hear_what_was_made_before_the_redirect(patch: pytest.MonkeyPatch) -> Broken:
 def hear_of_all_instances(patch: pytest.MonkeyPatch) -> Broken:
     """A watermark speaks for an instance that is silent, too."""
 
-    def speaks(self: Watermarks, sender: Partition, mark: Watermark) -> bool:
+    def speaks(self: Watermarks, sender: Partition, mark: Watermark, task: TaskView) -> bool:
         return sender.task is mark.origin and sender.live
 
     patch.setattr(Watermarks, "_speaks", speaks)

@@ -176,7 +176,11 @@ RESTARTS = {"method": "region-restart", "store": "remote", "interval": "1 s", "b
         ({"fault_tolerance": {"method": "checkpoint"}}, "events.move.kind", 'method = "none"'),
         ({"fault_tolerance": {"method": "upstream-backup"}}, "events.move.kind", 'method = "none"'),
         ({"operators/out/buffer": 10}, "events.move.kind", "without bounded queues"),
-        ({"operators/clean/timer": {"every": "1 s"}}, "events.move.kind", "without windows, joins and timers"),
+        (
+            {"operators/clean/timer": {"every": "1 s"}, "events/move": STOP},
+            "operators.clean.timer",
+            "megaphone and pause-and-resume are",
+        ),
     ],
 )
 def test_what_is_not_simulated_beside_it_is_refused_by_name(changes: dict[str, object], path: str, words: str) -> None:
@@ -191,6 +195,24 @@ def test_hosts_may_fail_where_nothing_is_kept(how: dict[str, str]) -> None:
     scenario = scenario_from(changed(RAW, {"events/crash": CRASH, "events/move": move}))
     assert not_simulated(scenario) == []
     assert scenario.loses_states
+
+
+WINDOW = {"length": "1 s"}
+JOIN = {"kind": "join", "inputs": {"clean": "key", "words": "key"}, "window": WINDOW}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"operators/count/window": WINDOW},
+        {"operators/count": RAW["operators"]["count"] | JOIN},
+        {"operators/count/state": {"model": "window", "bytes": "8 B", "length": "1 s"}},
+        {"operators/clean/timer": {"every": "1 s"}},
+        {"operators/count/window": WINDOW, "fault_tolerance": RESTARTS},
+    ],
+)
+def test_windows_joins_and_timers_are_simulated_beside_it(changes: dict[str, object]) -> None:
+    assert not_simulated(scenario_from(changed(RAW, changes))) == []
 
 
 def test_events_that_move_key_groups_otherwise_are_refused_beside_it() -> None:
