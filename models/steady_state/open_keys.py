@@ -21,14 +21,10 @@ import numpy as np
 from models.distributions import TimeDistribution, survival
 from models.scenario.nexmark import AHEAD, AUCTIONS, HOT_EVERY, REFERENCES
 
-_NEAR, _FAR = (
-    2_000,
-    1_000,
-)  # points of the integral: close to the end of the run, where most tuples are from, and before
+_NEAR, _FAR = 2_000, 1_000  # points of the integral: close to the end of the run, where most tuples are from; before
 _LIVES = 8.0  # mean lives that are close
-_LATE = (
-    AUCTIONS + 1
-) / 2  # auctions of a cycle that its bids know, and that their source has still to emit, on average
+# Auctions of a cycle that its bids know, and that their source has still to emit, on average.
+_LATE = (AUCTIONS + 1) / 2
 
 
 def tuples_of_open_auctions(
