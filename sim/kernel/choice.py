@@ -28,7 +28,7 @@ _FUNCTIONS = {
     "scan": 95,
     "saving scan": 118,
     "timed scan": 124,
-    "plain": 185,
+    "plain": 205,
     "extended": 365,
     "both": 477,
     "lending": 505,
