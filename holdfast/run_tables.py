@@ -17,7 +17,7 @@ from analysis.runs.tables import (
 )
 from analysis.runs.visibility import commits
 from analysis.statistics import Mean
-from holdfast.terminal import facts, table
+from holdfast.terminal import facts, in_parts, table
 from models import display
 from models.engines.behaviours import Status
 from models.topology import layout
@@ -143,7 +143,8 @@ def reconfigurations_said(summary: RunSummary) -> list[Table | str]:
     given = summary.reconfigurations
     if not given:
         return []
-    return [reconfigurations_table(given).brief, *filter(None, [_undone_line(given)]), _frontier_line(given)]
+    parts = in_parts(reconfigurations_table(given).brief, 3)  # operator, strategy and instant say which it is
+    return [*parts, *filter(None, [_undone_line(given)]), _frontier_line(given)]
 
 
 def _undone_line(given: Sequence[Reconfiguration]) -> str:

@@ -202,7 +202,7 @@ def reconfigurations_table(given: Sequence[Reconfiguration]) -> Table:
     loses = any(one.lost_groups for one in given)
     columns: tuple[Column, ...] = (
         Column("operator", of="operator", number=False),
-        Column("strategy", of="strategy", number=False),
+        Column("strategy", of="strategy", number=False, whole=True),
         Column("replication", of="replication", wide=True),
         Column("at", display.instant, "begun_s"),
         Column("key groups", display.count, "groups", wide=True),

@@ -207,6 +207,7 @@ class ReconfigurationContext(Context):
         """Return the time from which the new tasks have the key groups of a step [ns], and note it.
 
         It is after what control sends now has come: so who sends knows of it before anything is born that it is for.
+        Where tuples do not go by the time of their birth, it is when that comes, as the states may leave at once.
         """
         run, first = self._run, self._state.plan.first_partition[self._run.plan.operator]
         if not step:
@@ -217,7 +218,7 @@ class ReconfigurationContext(Context):
             run.owners[np.array(carry.partitions) - first] = carry.target
         run.configured = step + 1
         now_ns = self._state.clock.now_ns()
-        from_ns = max(now_ns + self._state.plan.latency_ns + 1, run.plan.not_before_ns[step])
+        from_ns = max(now_ns + self._state.plan.latency_ns + run.by_time, run.plan.not_before_ns[step])
         run.times[step].from_ns = from_ns
         return from_ns
 

@@ -22,6 +22,7 @@ class StopAndRestart(ReconfigurationProtocol):
     """
 
     context: ClassVar[type[PausingContext]] = PausingContext
+    by_time: ClassVar[bool] = False
 
     # -- at the coordinator
 

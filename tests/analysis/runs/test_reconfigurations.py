@@ -7,10 +7,12 @@ loop over all pairs of deliveries.
 from __future__ import annotations
 
 from dataclasses import replace
+from io import StringIO
 from random import Random
 
 import numpy as np
 import pytest
+from rich.console import Console
 from small_runs import small_records, small_scenario
 
 from analysis.report.content import decisions
@@ -19,6 +21,7 @@ from analysis.runs.metrics import metrics_of, possible_metrics
 from analysis.runs.reconfigurations import EPOCH_NS, epochs_answered_ns, latencies_of_born, reconfigurations
 from analysis.runs.summary import summarise
 from holdfast.run_tables import reconfigurations_said
+from holdfast.terminal import printed
 from models.records.decisions import Action, Decision, Verdict
 from models.records.tables import HISTOGRAM_TABLES, NEVER, RunRecords, table
 
@@ -87,6 +90,20 @@ def test_key_groups_that_begin_empty_are_told_with_the_state_that_they_had() -> 
     assert without is not None
     assert "begin empty" not in [column.head for column in without.tables[0].columns]
     assert "empty" not in without.words
+
+
+def test_the_terminal_has_room_for_all_numbers_where_a_crash_took_states() -> None:
+    (one,) = reconfigurations([records(NEVER)])
+    longest = replace(one, strategy="pause-and-resume", steps_over=66, steps=66, extra_bytes=3_200_000)
+    cancelled = replace(longest, begun_s=7.4543, cancelled_s=0.8, lost_groups=32, lost_bytes=12_800_000)
+    summary = replace(summarise(small_scenario(), [small_records()]), reconfigurations=(cancelled, longest))
+    parts = [part for part in reconfigurations_said(summary) if not isinstance(part, str)]
+    shown = StringIO()
+    for part in parts:
+        Console(file=shown, width=80).print(printed(part))
+    text = shown.getvalue()
+    for cell in ("pause-and-resume", "7.4543 s", "66 of 66", "32 (12.8 MB)", "999 ms", "3.2 MB"):
+        assert cell in text, text
 
 
 def test_extra_memory_is_beyond_what_is_held_before_and_after_so_not_known_until_the_end() -> None:

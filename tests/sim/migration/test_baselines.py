@@ -15,6 +15,7 @@ from test_megaphone import MS, Watched, _disorder, job, rows_of, watched
 from test_megaphone_times import idle_job
 from test_planes import differences
 
+from analysis.runs.reconfigurations import reconfigurations
 from models.planning.reconfiguration import moves_of
 from models.scenario.key_groups import groups_of_keys
 from models.scenario.reading import scenario_from
@@ -134,6 +135,17 @@ def test_a_restart_takes_as_long_as_all_states_are_saved_and_loaded() -> None:
     assert table["passed_ns"].tolist() == [1_000_000_000 + 3 * phi]  # the sink is the last that is drained
     assert table["installed_ns"].tolist() == [1_000_000_000 + saved + phi + 3_000_000_000 + phi + loaded]
     assert (table["groups"].tolist(), table["bytes"].tolist()) == ([8], [3_200_000])
+
+
+@pytest.mark.parametrize("protocol", BASELINES)
+def test_one_without_latency_and_states_is_over_as_it_begins(protocol: str) -> None:
+    raw = idle_job({"protocol": protocol}) | {"network": {"latency": "0 s"}, "recording": {"memory": True}}
+    raw["operators"]["op"]["state"] = {"model": "fixed", "bytes": "0 B"}
+    found = rows_of(raw, PlainPlane)
+    table = found.tables["reconfigurations"]
+    assert table["installed_ns"].tolist() == table["from_ns"].tolist() == [1_000_000_000]
+    (one,) = reconfigurations([found])
+    assert (one.duration_s, one.extra_bytes) == (0.0, 0)
 
 
 def test_a_narrow_store_serves_one_state_after_the_other() -> None:
