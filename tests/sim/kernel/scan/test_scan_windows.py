@@ -178,7 +178,7 @@ def test_the_scan_leaves_windows_to_the_event_loop_where_it_does_not_keep_their_
     placed = {"placement": {"operators": {name: name for name in LARGE["operators"]}}}
     assert why(LARGE | apart | placed) == "watermarks go over the link of in-0"
     saved = {"method": "checkpoint", "interval": "1 s"}
-    assert why(LARGE | {"fault_tolerance": saved}) == "sums has a window"
+    assert why(LARGE | {"fault_tolerance": saved}) == "sums has a window, and checkpoints are taken"
     operators = dict(LARGE["operators"])
     pairs = operators.pop("pairs")
     before = {"in": operators.pop("in"), "pairs": pairs, **operators}
