@@ -188,11 +188,13 @@ def _is_source_with_service(_: _Run, operator: OperatorPlan) -> str | None:
 
 def _has_event_time_beside_others(run: _Run, operator: OperatorPlan) -> str | None:
     """The scan knows windows and timers where nothing else happens: it neither saves them nor hands them over."""
-    others = run.plan.scenario.events or run.plan.keeps_ids or run.plan.scenario.fault_tolerance.takes_checkpoints
+    saved = run.plan.scenario.fault_tolerance.takes_checkpoints
+    others = saved or run.plan.scenario.events or run.plan.keeps_ids
     if not others or (operator.windows is None and not operator.timer_ns):
         return None
     what = "is a join" if operator.joins is not None else "has a window" if operator.windows else "has a timer"
-    return f"{operator.name} {what}"
+    # Events and hosts that may fail are named before; where this is the first reason, checkpoints are all there is.
+    return f"{operator.name} {what}" + (", and checkpoints are taken" if saved else "")
 
 
 def _passes_in_a_pool(_: _Run, operator: OperatorPlan) -> str | None:

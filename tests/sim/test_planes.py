@@ -91,6 +91,28 @@ def test_both_planes_give_equal_rows(seed: int, stormy: bool, method: dict[str, 
     assert on_both(make(Random(seed), fault_tolerance=method)) == []
 
 
+@pytest.mark.parametrize("most", [255, 256, 300])
+def test_a_tuple_may_have_more_outputs_than_a_byte_counts(most: int) -> None:
+    raw = {
+        "duration": "1 s",
+        "workload": {"src": {"rate": "5 /s"}},
+        "operators": {
+            "src": {"kind": "source"},
+            "p": {
+                "kind": "map",
+                "inputs": {"src": "shuffle"},
+                "service": {"distribution": "exponential", "mean": "1 ms"},
+                "selectivity": most,
+            },
+            "out": {"kind": "sink", "inputs": {"p": "shuffle"}},
+        },
+        "hosts": {"h": {"count": 2}},
+        "fault_tolerance": {"method": "acker"},
+    }
+    assert on_both(raw) == []
+    assert on_both(raw | {"fault_tolerance": {"method": "none"}}) == []
+
+
 def test_a_checkpoint_comes_before_a_repair_that_was_set_after_it() -> None:
     # The checkpoint host h-0 has no task. At 5.5 s the round at 6 s is set, and at 5.7 s, when the failure is detected,
     # the repair at 6 s: the first timer since, so it has the number that the round was given without taking one.

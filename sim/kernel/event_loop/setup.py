@@ -323,7 +323,7 @@ def options(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarr
         targets = int(np.where(own["kind"] == BROADCAST, own["partitions"], 1).sum())
         outputs = 1 if operator["is_source"] else int(np.ceil(plan.operators[index].description.most_selective))
         most = max(most, targets * outputs)
-    made["fan_out"] = most + made["acks"]  # one more event: a root is done
+    made["fan_out"] = most + (plan.acker is not None)  # one more event: a root is done
     return made
 
 

@@ -240,11 +240,10 @@ def _make_outputs(
 ) -> int:
     """Make the outputs of what has this id, behind so many; return how many there are now."""
     op, draws = state.operators[operator], state.draws[operator]
-    count = output_count(draws, tuple_id)
-    if made + count > state.outputs.shape[0]:
-        _send(state, operator, at, made)
-        made = 0
-    for index in range(count):
+    for index in range(output_count(draws, tuple_id)):
+        if made == state.outputs.shape[0]:  # of one result, too, there may be more than fit
+            _send(state, operator, at, made)
+            made = 0
         child = child_id(tuple_id, op.code, index)
         out = state.outputs[made]
         made += 1

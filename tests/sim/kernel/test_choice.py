@@ -136,7 +136,7 @@ ASKED: dict[str, tuple[dict[str, Any], tuple[type, ...], str]] = {
             "hosts": {"h": {"count": 2}},
         },
         (Plane,),
-        "q has a timer",
+        "q has a timer, and checkpoints are taken",
     ),
     "bounded queue": ({"q": {"buffer": 3}}, (Plane,), "the queues of q are bounded"),
     "cores": (

@@ -149,6 +149,19 @@ def free_cells(state: Any) -> int:
     return found
 
 
+@pytest.mark.parametrize("kind", ["aggregate", "join"])
+def test_one_result_may_make_more_outputs_than_are_sent_at_once(kind: str) -> None:
+    few = {name: {"rate": "3 /s"} for name in ("in", "late")}  # all of one key
+    operators: dict[str, Any] = {name: LARGE["operators"][name] for name in ("in", "late")}
+    results = {"kind": kind, "inputs": dict.fromkeys(operators, "key"), "service": FAST, "window": {"length": "500 ms"}}
+    operators["results"] = results | {"selectivity": 5000.5}
+    operators["out"] = {"kind": "sink", "inputs": {"results": "shuffle"}, "parallelism": 2}
+    raw = LARGE | {"duration": "2 s", "workload": few, "operators": operators}
+    found = simulate(made(raw), plane=ScanPlane)
+    assert found.tables["deliveries"]["operator"].size > 5000
+    assert differences(simulate(made(raw), plane=CompiledPlane), found) == []
+
+
 def test_watermarks_that_wait_are_no_tuples() -> None:
     slow = {"distribution": "deterministic", "value": "400 ms"}
     raw = LARGE | {"operators": LARGE["operators"] | {"sums": LARGE["operators"]["sums"] | {"service": slow}}}
@@ -178,7 +191,7 @@ def test_the_scan_leaves_windows_to_the_event_loop_where_it_does_not_keep_their_
     placed = {"placement": {"operators": {name: name for name in LARGE["operators"]}}}
     assert why(LARGE | apart | placed) == "watermarks go over the link of in-0"
     saved = {"method": "checkpoint", "interval": "1 s"}
-    assert why(LARGE | {"fault_tolerance": saved}) == "sums has a window"
+    assert why(LARGE | {"fault_tolerance": saved}) == "sums has a window, and checkpoints are taken"
     operators = dict(LARGE["operators"])
     pairs = operators.pop("pairs")
     before = {"in": operators.pop("in"), "pairs": pairs, **operators}
