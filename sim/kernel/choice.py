@@ -13,7 +13,6 @@ from contextlib import contextmanager
 
 from models.records.tables import BOTH, EVENT_LOOP, SCAN, Kernel
 from models.scenario.events import HostFailure, Rebalance, Reconfigure
-from models.scenario.job import PerKeyState
 from models.steady_state.estimate import detail_and_steps
 from models.units import to_ns
 from sim.clock import Clock
@@ -22,7 +21,6 @@ from sim.control.cluster import Cluster, RunPlan
 from sim.data_plane import DataPlane, Listener, Plane
 from sim.kernel.hand_over.spells import failures, spells
 from sim.kernel.needs import needs_of
-from sim.kernel.scan.saving import keys_of
 
 _FUNCTIONS = {
     "scan": 95,
@@ -173,8 +171,6 @@ def lends(plan: RunPlan) -> bool:
         return False
     described = [operator.description for operator in plan.operators]
     if any(one.threads > 1 and one.service is not None for one in described):
-        return False
-    if any(isinstance(one.description.state, PerKeyState) and keys_of(plan, one) is None for one in plan.operators):
         return False
     return detail_and_steps(plan.scenario, plan.inputs)[1] >= _WORTH_OF_STEPS * plan.scenario.replications
 

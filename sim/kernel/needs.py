@@ -52,7 +52,8 @@ def needs_of(plan: RunPlan) -> Iterator[Need]:
     links = [host for host in run.hosts if host.group.network_bytes_per_s is not None]
     yield from _found(run, OF_HOST, run.hosts)
     yield from _found(run, OF_LINK, links)
-    if tolerance.takes_checkpoints or plan.keeps_ids:  # states are saved, or sent elsewhere: their sizes are needed
+    # States are saved, or sent elsewhere: their sizes are needed.
+    if tolerance.takes_checkpoints or plan.keeps_ids or plan.scenario.events:
         yield from _found(run, OF_STATE, [operator for operator in operators if not operator.is_source])
     if tolerance.takes_checkpoints:
         yield from _found(run, OF_CHECKPOINT_LINK, links)

@@ -24,7 +24,7 @@ from models.topology.chains import chains_of
 from models.validation_messages import path_text
 
 RULE = "not simulated yet"
-_EVENT_TIME = "without windows, joins and timers: event time stays behind"
+_EVENT_TIME = "without windows, joins and timers"
 
 
 def not_simulated(scenario: Scenario) -> list[InputFault]:
@@ -243,7 +243,7 @@ def _not_beside_steps(scenario: Scenario) -> list[str]:
 def _not_beside_event_time(scenario: Scenario) -> list[str]:
     """Return what has to go before outputs can be post-dated, or key groups be scanned, if anything."""
     there = any(map(_has_event_time, scenario.operators.values()))
-    return ["without windows, joins and timers"] if there else []
+    return [_EVENT_TIME] if there else []
 
 
 def _beside_stops(scenario: Scenario) -> list[tuple[str, object, str]]:

@@ -354,6 +354,8 @@ def test_long_runs_in_which_key_groups_move_in_steps_are_lent() -> None:
         moved_by(protocol="direct", strategy="all-at-once"),
         moved_by(protocol="stop-and-restart", strategy="all-at-once"),
         operator(postpone={"distribution": "deterministic", "value": "1 s"}),
+        operator(window={"length": "1 s"}),
+        operator(state={"model": "window", "bytes": "100 B", "length": "1 s"}),  # whose size the scan does not know
         large(recording={"memory": True}),
         large(hosts={"h": {"count": 4, "cores": 2, "cpu": "processor-sharing"}}),
         moved_by(protocol="pause-and-resume", strategy="all-at-once"),

@@ -153,7 +153,7 @@ RESTARTS = {"method": "region-restart", "store": "remote", "interval": "1 s", "b
         (
             {"events/crash": CRASH, "operators/clean/timer": {"every": "1 s"}},
             "events.move.kind",
-            "without windows, joins and timers",
+            "without windows, joins and timers it is",
         ),
         (
             {"events/crash": CRASH, "operators/count/scan": "1 s"},
