@@ -257,15 +257,18 @@ def _least_ns(scenario: Scenario, groups: int) -> int:
 
 
 def _disorder(run: Watched) -> list[str]:
-    """Tuples of a key from one task come in the order in which it has sent them; from a source, in that of time."""
-    newest: dict[tuple[int, int], tuple[int, int]] = {}
+    """Tuples of a key from one task come in the order in which it has sent them; from a source, in that of time.
+
+    One that is born earlier may go ahead: its task has the key group until a time that the other is born after.
+    """
+    before: dict[tuple[int, int], list[tuple[int, int]]] = {}
     operators, of_task = run.control.plan.operators, run.control.cluster.task_operator
     for one in run.applied:
-        born_ns = one.row.created_ns if operators[of_task[one.origin]].is_source else 0
-        number, newest_ns = newest.get((one.row.key, one.origin), (-1, 0))
-        if one.number < number or born_ns < newest_ns:
+        others, born_ns = before.setdefault((one.row.key, one.origin), []), one.row.born_ns
+        of_source = operators[of_task[one.origin]].is_source
+        if any((number > one.number and born >= born_ns) or (of_source and born > born_ns) for number, born in others):
             return ["tuples of a key are applied in another order than that of their channel"]
-        newest[one.row.key, one.origin] = one.number, born_ns
+        others.append((one.number, born_ns))
     return []
 
 

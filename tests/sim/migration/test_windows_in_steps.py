@@ -71,6 +71,10 @@ def test_sinks_get_what_they_get_where_key_groups_stay(seeds: range, monkeypatch
     assert moved > len(seeds)
 
 
+def test_an_output_of_a_timer_may_wait_for_a_state_while_older_tuples_go_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert wrong(timed_job(30284, "timer"), monkeypatch)[0] == []
+
+
 @pytest.mark.parametrize("seeds", parts(10, 400))
 def test_both_planes_give_equal_rows(seeds: range) -> None:
     for seed in seeds:
