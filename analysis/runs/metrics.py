@@ -181,7 +181,7 @@ def _of_moves(summary: RunSummary) -> Metrics:
         return {}
     ends = [
         *(None if one.completion_s is None else one.requested_s + one.completion_s for one in groups),
-        *(None if one.duration_s is None else one.begun_s + one.duration_s for one in steps),
+        *(None if one.duration_s is None else (one.begun_s or 0.0) + one.duration_s for one in steps),
         *(None if one.over_s is None or one.outcome == _CALLED_OFF else one.requested_s + one.over_s for one in flows),
         *(None if one.completion_s is None else one.requested_s + one.completion_s for one in scales),
     ]

@@ -45,18 +45,20 @@ def _reconfiguration(one: RunRecords, number: int, held: Series, answered_ns: np
     own = {name: column[table["number"] == number] for name, column in table.items()}
     done = own["installed_ns"] != NEVER
     from_ns, whole = int(own["from_ns"][0]), bool(done.all())
+    begun = from_ns != NEVER
     cancelled_ns = int(own["cancelled_ns"][0])
     until_ns = int(own["installed_ns"][-1]) if whole else one.duration_ns if cancelled_ns == NEVER else cancelled_ns
-    latency_max_s, latency_p99_s = _max_and_p99_s(latencies_of_born(one, from_ns, until_ns))
-    frontier_max_s, frontier_p99_s = _max_and_p99_s(latencies_of_born(one, from_ns, until_ns, answered_ns))
+    born_ns = (from_ns, until_ns) if begun else (0, 0)  # nothing is born meanwhile
+    latency_max_s, latency_p99_s = _max_and_p99_s(latencies_of_born(one, *born_ns))
+    frontier_max_s, frontier_p99_s = _max_and_p99_s(latencies_of_born(one, *born_ns, answered_ns))
     lengths = (own["installed_ns"] - own["from_ns"])[done]
     return Reconfiguration(
         replication=one.replication,
         operator=one.operators[int(own["operator"][0])],
         strategy=str(own["strategy"][0]),
         requested_s=seconds(int(own["requested_ns"][0])),
-        begun_s=seconds(from_ns),
-        steps=done.size,
+        begun_s=seconds(from_ns) if begun else None,
+        steps=int((own["groups"] > 0).sum()),
         groups=int(own["groups"].sum()),
         bytes=int(own["bytes"].sum()),
         duration_s=seconds(until_ns - from_ns) if whole else None,

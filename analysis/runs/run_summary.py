@@ -216,19 +216,20 @@ class Rescale:
 class Reconfiguration:
     """Key groups of an operator that changed their tasks in steps, while it ran.
 
-    It began with its first step, maybe later than it was requested. `duration_s` is from then until the last state was
-    at its new task; the latencies are those of tuples that were born meanwhile, each alone, and until the output
-    frontier passed its epoch of a millisecond (`analysis.runs.reconfigurations`). `extra_bytes` is the most by which a
-    host held more memory than before and after; None where the table `memory` is not kept, or it did not end. Times are
-    None where it did not end, or nothing was seen. One that was cancelled, as a crash took a task, has `steps_over` and
-    no others; `lost_groups` of its key groups begin empty, as the crash took their states when they moved.
+    It began with its first step, maybe later than it was requested, or (`begun_s` None) not within the run.
+    `duration_s` is from then until the last state was at its new task; the latencies are those of tuples that were born
+    meanwhile, each alone, and until the output frontier passed its epoch of a millisecond
+    (`analysis.runs.reconfigurations`). `extra_bytes` is the most by which a host held more memory than before and
+    after; None where the table `memory` is not kept, or it did not end. Times are None where it did not end, or nothing
+    was seen. One that was cancelled, as a crash took a task, has `steps_over` and no others; `lost_groups` of its key
+    groups begin empty, as the crash took their states when they moved.
     """
 
     replication: int
     operator: str
     strategy: str
     requested_s: float
-    begun_s: float
+    begun_s: float | None
     steps: int
     groups: int
     bytes: int

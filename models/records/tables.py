@@ -258,7 +258,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("outcome", "str", "", "done | called off (before the kill) | open (at the end of the run)"),
     ),
     "reconfigurations": (
-        _index("number", "of the reconfiguration in the run, from 0; a row is one of its steps"),
+        _index("number", "of the reconfiguration; a row is one of its steps, or the row of one that never begins"),
         _OPERATOR,
         Column("strategy", "str", "", "all-at-once | fluid | batched | optimised, or the protocol if not megaphone"),
         _time("requested_ns", "it was asked for"),
@@ -273,7 +273,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
             "if that never was",
         ),
         _time("installed_ns", "the last state was at its new task, -1 if it never was"),
-        Column("groups", "int64", "", "key groups that change their task in the step"),
+        Column("groups", "int64", "", "key groups that change their task in the step, 0 of an event that waits"),
         Column("bytes", "int64", "B", "of their states, as they left; with stop-and-restart of all states"),
         _time("cancelled_ns", "the reconfiguration was cancelled, after a crash, -1 if it was not"),
         Column("lost_groups", "int64", "", "key groups of the step that begin empty: a crash took them as they moved"),

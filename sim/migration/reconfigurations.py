@@ -249,7 +249,7 @@ class Reconfigurations(PlanKind[ReconfigurationRequest]):
         self.memory.lost(run.plan.members)
 
     def rows(self) -> Iterator[tuple[object, ...]]:
-        """Yield the rows of the table `reconfigurations`."""
+        """Yield the rows of the table `reconfigurations`: of each step, and one of each event that waits to the end."""
         for number, run in enumerate(self.runs):
             for step, (carries, one) in enumerate(zip(run.plan.steps, run.times, strict=True)):
                 groups = sum(len(carry.partitions) for carry in carries)
@@ -271,6 +271,18 @@ class Reconfigurations(PlanKind[ReconfigurationRequest]):
                     one.lost_groups,
                     one.lost_bytes,
                 )
+        number = len(self.runs)
+        for _, request in self.coordinator.waiting:
+            if isinstance(request, ReconfigurationRequest):
+                yield self._row_of_waiting(number, request)
+                number += 1
+
+    def _row_of_waiting(self, number: int, request: ReconfigurationRequest) -> tuple[object, ...]:
+        """Return the row of an event that has not begun: it has no step yet."""
+        event = self.state.plan.scenario.events[request.event]
+        assert isinstance(event, Reconfigure)
+        asked = (number, request.operator, event.name_of_strategy, request.requested_ns)
+        return *asked, 0, NEVER, NEVER, NEVER, 0, 0, NEVER, 0, 0
 
 
 def _carries(moves: Sequence[tuple[int, int, int]], together: bool) -> tuple[Carry, ...]:

@@ -226,6 +226,7 @@ class BinMove:
         """Return what the way back took, the longest latency before it, and how many records waited [s, B]."""
         found = simulate(*self._prepared())
         back = reconfigurations([found])[1]
+        assert back.begun_s is not None
         before = latencies_of_born(found, to_ns(self.begin_s + self._steady_s / 4), to_ns(self.back_s)) / 1e9
         during = latencies_of_born(found, to_ns(back.begun_s), found.duration_ns) / 1e9
         slots_ns = to_ns(back.begun_s) + (1e9 * self.slots_s).astype(np.int64)

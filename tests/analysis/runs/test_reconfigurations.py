@@ -53,6 +53,17 @@ def test_times_are_those_of_the_steps_and_latencies_those_of_what_was_born_meanw
     assert (found.latency_max_s, found.latency_p99_s) == (0.3, 0.3)
 
 
+def test_one_that_waits_to_the_end_of_the_run_has_no_step_and_no_time() -> None:
+    waits = (1, 1, "fluid", 150 * MS, 0, NEVER, NEVER, NEVER, 0, 0, NEVER, 0, 0)
+    one = records()
+    steps = one.tables["reconfigurations"]
+    rows = [*zip(*(column.tolist() for column in steps.values()), strict=True), waits]
+    tables = {**one.tables, "reconfigurations": table("reconfigurations", rows)}
+    _, found = reconfigurations([replace(one, tables=tables)])
+    assert (found.strategy, found.requested_s, found.steps) == ("fluid", 0.15, 0)
+    assert found.begun_s is found.duration_s is found.latency_max_s is found.extra_bytes is None
+
+
 def test_one_that_has_not_ended_has_no_duration() -> None:
     (found,) = reconfigurations([records(NEVER)])
     assert found.duration_s is None

@@ -331,6 +331,17 @@ def test_checkpoints_wait_for_key_groups_and_key_groups_for_checkpoints() -> Non
     assert int(jobs["triggered_ns"][after][0]) == run.completed_ns + control.plan.latency_ns
 
 
+def test_one_that_waits_to_the_end_has_a_row() -> None:
+    raw = steps()
+    raw["events"]["again"] = raw["events"]["move"] | {"at": "752 ms"}
+    raw["duration"] = "754 ms"
+    control, found = ran(raw)
+    table = found.tables["reconfigurations"]
+    assert len(control.reconfigurations.runs) == 1
+    assert (table["number"][-1], table["requested_ns"][-1]) == (1, 752 * MS)
+    assert (table["from_ns"][-1], table["groups"][-1], table["installed_ns"][-1]) == (NEVER, 0, NEVER)
+
+
 def test_checkpoints_that_wait_begin_once_where_several_may_be_under_way() -> None:
     raw = job(1)
     raw["fault_tolerance"] |= {"interval": "100 ms", "remote": "1 MB/s"}
