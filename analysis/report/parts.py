@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from analysis.runs.metrics import UndoneMoves
+from analysis.runs.undone_moves import UndoneMoves
 from analysis.statistics import Mean
 
 

@@ -15,8 +15,9 @@ import numpy as np
 from analysis.comparison import Difference, compare
 from analysis.report.parts import Change, Curve, Design
 from analysis.report.tables import with_interval
-from analysis.runs.metrics import Metrics, metrics_of, undone_moves
+from analysis.runs.metrics import Metrics, metrics_of
 from analysis.runs.run_summary import RunSummary
+from analysis.runs.undone_moves import undone_moves
 from analysis.statistics import mean_of
 
 OVERHEAD = ("checkpoint", "trim", "restore", "replay", "protocol")

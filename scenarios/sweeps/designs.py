@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.comparison import Difference, Replications, common_metrics, compare
-from analysis.runs.metrics import UndoneMoves, undone_moves
+from analysis.runs.undone_moves import UndoneMoves, undone_moves
 from models import display
 from models.errors import NO_VALUE, InputError
 from models.steady_state.scaled_down import resolution_said

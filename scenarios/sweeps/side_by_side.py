@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any
 
 from analysis.comparison import mean_over
-from analysis.runs.metrics import UndoneMoves, quantity, undone_moves
+from analysis.runs.metrics import quantity
+from analysis.runs.undone_moves import UndoneMoves, undone_moves
 from models import display
 from models.errors import InputError
 from models.scenario.reading import DesignPoint

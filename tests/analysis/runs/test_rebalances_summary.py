@@ -10,11 +10,12 @@ from small_runs import S, binned_records, small_records, small_scenario
 from summaries import document_of
 
 from analysis.documents import from_document, to_document
-from analysis.runs.metrics import UndoneMoves, metrics_of, possible_metrics, undone_moves
+from analysis.runs.metrics import metrics_of, possible_metrics
 from analysis.runs.rebalances import rebalances
 from analysis.runs.run_summary import REBALANCE_PHASES, Rebalance, RunSummary
 from analysis.runs.summary import summarise
 from analysis.runs.tables import rebalances_table
+from analysis.runs.undone_moves import UndoneMoves, undone_moves
 from models.records.tables import NEVER, TABLES, RunRecords
 from models.scenario.scenario import Scenario
 

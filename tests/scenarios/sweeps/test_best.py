@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from analysis.runs.metrics import UndoneMoves
+from analysis.runs.undone_moves import UndoneMoves
 from models.errors import InputError
 from scenarios.sweeps.best import best_sentence, best_summary, best_table, check_best, choices
 from scenarios.sweeps.plan import short_values
