@@ -1,4 +1,4 @@
-"""In how many runs moves of key groups were not done: pages and terminals need it without the summary of a run."""
+"""Count runs whose moves were not done. Pages and terminals need this without the summary of a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class UndoneMoves:
-    """Of some runs those in which a move that events ask for was not done as a whole: other times are those of a part.
+    """Count the runs in which a move that events ask for was not done as a whole: their times are those of a part.
 
     In `cancelled` runs one was cancelled, as after a crash. In `unfinished` others one did not end within the run.
     """

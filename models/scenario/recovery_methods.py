@@ -1,4 +1,4 @@
-"""What a method of recovery asks for: an acker, acks that trim, barriers, batches, changelogs."""
+"""Describe what a method of recovery asks for: an acker, acks that trim, barriers, batches, changelogs."""
 
 from __future__ import annotations
 

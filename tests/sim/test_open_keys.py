@@ -14,10 +14,21 @@ from typing import Any
 import numpy as np
 import pytest
 from lab.broken_reconfigurations import MUTANTS
-from scripts import FRONTIERS, MOVES_ALONE, run_script
 from test_megaphone import faults, rows_of, watched
 from test_planes import differences, noticed
-from test_postponing import GROUP, LATENCY, MS, NEW, PARTITION, PLANES, SERVICE, begun, job_of_one_key, postponing_job
+from test_postponing import (
+    GROUP,
+    LATENCY,
+    MS,
+    NEW,
+    PARTITION,
+    PLANES,
+    SERVICE,
+    begun,
+    job_of_one_key,
+    postponing_job,
+    scripted,
+)
 from test_postponing import reconfigured as reconfigured_job
 from test_selectivity_by_input import MOVED, auctions
 
@@ -55,13 +66,11 @@ def closing_job(seed: int) -> dict[str, Any]:
 
 def on_both(seed: int, seen: Counter[str] | None = None) -> list[str]:
     """Differences between the planes for the job and the script of that seed."""
-    raw = closing_job(seed)
-    verbs = (*MOVES_ALONE, *FRONTIERS, *([], ["pause"], ["pause", "unpause", "hold", "unhold"])[seed % 3])
-    (plain, told), (other, told_too) = (run_script(raw, one, seed, 60, verbs) for one in (PlainPlane, CompiledPlane))
+    plain, told, found = scripted(closing_job(seed), seed)
     if seen is not None:
         seen.update(str(what) for _, what, *_ in told)
         seen["samples"] += int((plain.tables["memory"]["state_bytes"] > 0).sum())
-    return differences(plain, other) + ["told"] * (told != told_too)
+    return found
 
 
 def test_both_planes_give_equal_rows(monkeypatch: Patch) -> None:

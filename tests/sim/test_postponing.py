@@ -57,16 +57,21 @@ def postponing_job(seed: int) -> dict[str, Any]:
     return raw
 
 
-def on_both(seed: int, seen: Counter[str] | None = None) -> list[str]:
-    """Differences between the planes for the job and the script of that seed."""
-    raw = postponing_job(seed)
+def scripted(raw: dict[str, Any], seed: int) -> tuple[RunRecords, list[Any], list[str]]:
+    """Return the rows of the plain plane, what it told, and where the event loop differs, by the script of a seed."""
     verbs = (*MOVES_ALONE, *FRONTIERS, *([], ["pause"], ["pause", "unpause", "hold", "unhold"])[seed % 3])
     (plain, told), (other, told_too) = (run_script(raw, one, seed, 60, verbs) for one in (PlainPlane, CompiledPlane))
+    return plain, told, differences(plain, other) + ["told"] * (told != told_too)
+
+
+def on_both(seed: int, seen: Counter[str] | None = None) -> list[str]:
+    """Differences between the planes for the job and the script of that seed."""
+    plain, told, found = scripted(postponing_job(seed), seed)
     if seen is not None:
         seen.update("a parcel" if isinstance(what, Parcel) else str(what) for _, what, *_ in told)
         seen["lost"] += int(plain.tables["ledger"]["lost"].sum()) + int(plain.tables["ledger"]["duplicated"].sum())
         seen["applied"] += int(plain.tables["ledger"]["expected"].sum())
-    return differences(plain, other) + ["told"] * (told != told_too)
+    return found
 
 
 def test_both_planes_give_equal_rows(monkeypatch: pytest.MonkeyPatch) -> None:

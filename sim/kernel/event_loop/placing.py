@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.kernel.event_loop.codes import MARK, NONE, TUPLE
+from sim.kernel.event_loop.codes import NONE, TUPLE
 from sim.kernel.event_loop.emitting import emit_overdue, emit_ticks
-from sim.kernel.event_loop.events import next_serial
-from sim.kernel.event_loop.free_lists import new_visit
 from sim.kernel.event_loop.heard import leave, part
 from sim.kernel.event_loop.rules import ANY, held_by_rule, new_rule, rules_without
 from sim.kernel.event_loop.tasks import dispatch, note_idle, note_turn, put_in_front
+from sim.kernel.event_loop.watermarks import new_mark
 from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
 
@@ -145,22 +144,8 @@ def recall(state: State, task: int) -> None:
     """
     if not state.operators[state.tasks[task].operator].timed:
         return
-    visit = new_visit(state)
-    e = state.visits[visit]
-    e.id = 1
-    e.created = 0
-    e.key = 0
-    e.start = NONE
-    e.next = NONE
-    e.partition = NONE
-    e.ticket = 0
-    e.origin = task
-    e.task = task
-    e.kind = MARK
-    e.wire = 0
-    e.arrived = 0
-    e.replayed = 0
-    e.serial = next_serial(state)
+    visit = new_mark(state, task, task, 0, 1)
+    state.visits[visit].ticket = 0  # before all that waits for the cores of the host
     put_in_front(state, visit, task)
 
 

@@ -459,9 +459,8 @@ def start_services(state: State, cores: int) -> None:
         while task != NONE:
             t = state.tasks[task]
             head = t.front_head if t.front_head != NONE else t.queue_head
-            turn = (
-                state.visits[max(0, head)].ticket - t.lead
-            )  # read in any case: whether something waits is hard to guess
+            # Read in any case: whether something waits is hard to guess.
+            turn = state.visits[max(0, head)].ticket - t.lead
             turn = NEVER if (head == NONE) | (t.idle_threads <= 0) else turn
             best = task if turn < first else best
             first = min(first, turn)

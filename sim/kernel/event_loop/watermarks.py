@@ -18,9 +18,8 @@ from sim.kernel.tools.pointer import State
 
 
 @kernel
-def pass_mark(state: State, origin: int, task: int, event: int, again: int) -> None:
-    """Send a watermark behind all that the task of origin has left to send; after it others are heard `again`, too."""
-    t = state.tasks[origin]
+def new_mark(state: State, origin: int, task: int, event: int, again: int) -> int:
+    """Return a watermark of a task for another one, or for itself."""
     visit = new_visit(state)
     e = state.visits[visit]
     e.id = again
@@ -37,7 +36,14 @@ def pass_mark(state: State, origin: int, task: int, event: int, again: int) -> N
     e.arrived = 0
     e.replayed = 0
     e.serial = next_serial(state)
-    if t.unsent_head == NONE:
+    return visit
+
+
+@kernel
+def pass_mark(state: State, origin: int, task: int, event: int, again: int) -> None:
+    """Send a watermark behind all that the task of origin has left to send; after it others are heard `again`, too."""
+    visit = new_mark(state, origin, task, event, again)
+    if state.tasks[origin].unsent_head == NONE:
         send_mark(state, visit)
     else:
         put_behind(state, visit, origin)
