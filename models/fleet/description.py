@@ -48,7 +48,7 @@ class Host(availability.Host):
     spare: bool = Field(default=False, strict=True)
     """Not in use at the start: a manager takes it when the others are full."""
     price_per_s: PricePerSecond | None = Field(default=None, alias="price")
-    """What it costs while it is in use, in place of `price` of all hosts."""
+    """Price while it is in use, in place of `price` of all hosts."""
 
 
 class Operator(Description):
@@ -61,7 +61,7 @@ class Operator(Description):
     load: Load = 0.0
     """Cores that it needs whatever the rates are."""
     importance: Share | None = None
-    """What a replica of it is worth, where `manager.importance` is `given`."""
+    """Value of a replica of it, where `manager.importance` is `given`."""
     split: bool = Field(default=True, strict=True)
     """Whether it can be split into parts."""
 
@@ -191,7 +191,7 @@ class ManagerSettings(Description):
     importance: Importance = "gain"
     """Which operators get replicas first."""
     spare: Literal["replicas", "hosts"] = "hosts"
-    """What spare room is for: give hosts back, even if replicas are dropped for it, or keep room for replicas."""
+    """Use of spare room: give hosts back, even if replicas are dropped for it, or keep room for replicas."""
 
 
 class Fleet(Description):
@@ -214,7 +214,7 @@ class Fleet(Description):
     capacity: Cores = 1.0
     """Cores of a host that says nothing else."""
     price_per_s: PricePerSecond | None = Field(default=None, alias="price")
-    """What a host costs while it is in use, up or down."""
+    """Price of a host while it is in use, up or down."""
     operators: ReadOnlyMap[Labels | Operator] = Field(default_factory=dict, validate_default=True)
     """The hosts of the instances of each operator, the primary first, or a table."""
     queries: ReadOnlyMap[Labels | Query] = Field(default_factory=dict, validate_default=True)
@@ -226,17 +226,17 @@ class Fleet(Description):
     times: Times = Field(default_factory=Times, validate_default=True)
     """Times to failure and repair."""
     domains: ReadOnlyMap[Domain] = Field(default_factory=dict, validate_default=True)
-    """What takes several hosts at once."""
+    """Failure domains: what can take several hosts at once."""
     beta: Share = 0.0
     """Share of a host's failures that takes its whole domain (all hosts, where there is no domain)."""
     standby: Standby | None = None
     """Without it all instances are active and none has to take over."""
     downtimes: tuple[Downtime, ...] = ()
-    """What happened, in place of draws; `times` then only serve the availability objectives."""
+    """Recorded downtimes, in place of draws; `times` then only serve the availability objectives."""
     log: FilePath | None = None
     """A file of downtimes, with the columns host, down, up in seconds, in place of `downtimes`."""
     sources: ReadOnlyMap[Source] = Field(default_factory=dict, validate_default=True)
-    """What events arrive from outside, which loads follow."""
+    """Events that arrive from outside; loads follow their rates."""
     churn: Churn | None = None
     """Queries that come and go."""
     manager: ManagerSettings | None = None

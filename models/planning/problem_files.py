@@ -41,9 +41,9 @@ class CheckpointsFile(Description):
     """Checkpoints to be stored on nodes."""
 
     cost: Annotated[tuple[Annotated[Numbers, AtLeastOne], ...], AtLeastOne]
-    """Row by row what it costs to store a checkpoint, a row each, on a node, a column each."""
+    """Cost of storing each checkpoint (a row each) on each node (a column each)."""
     load: Annotated[Amounts, AtLeastOne] | Annotated[tuple[Amounts, ...], AtLeastOne]
-    """What each checkpoint loads a node with; in rows like `cost` where it depends on the node."""
+    """Load of each checkpoint on its node; in rows like `cost` where it depends on the node."""
     capacity: Amounts | None = None
     """The most load of each node; else there is no limit."""
     capacity_min: Amounts | None = None
@@ -83,18 +83,18 @@ class LoadHistoryFile(Description):
     """A problem of checkpoints with measured loads in place of costs."""
 
     history: LoadHistory
-    """What was measured. An NPZ file has arrays named history.KEY."""
+    """Measured loads. An NPZ file has arrays named history.KEY."""
 
 
 class SelectionFile(Description):
     """Operators that may get replicas."""
 
     value: Annotated[Amounts, AtLeastOne] | Annotated[tuple[Annotated[Amounts, AtLeastOne], ...], AtLeastOne]
-    """What a replica of each operator is worth; with levels a row for each operator, in all for levels 1, 2, ..."""
+    """Value of a replica of each operator; with levels a row for each operator, the total for levels 1, 2, ..."""
     weight: Annotated[Amounts, AtLeastOne] | Annotated[tuple[Annotated[Amounts, AtLeastOne], ...], AtLeastOne]
-    """What it takes of the capacity, in the shape of `value`."""
+    """Capacity that it needs, in the shape of `value`."""
     capacity: Amount
-    """What all may take together."""
+    """Capacity for all of them together."""
     max_level: tuple[Index, ...] | None = None
     """The highest level of each operator; else the last one."""
 
@@ -103,15 +103,15 @@ class QueriesFile(Description):
     """Queries whose operators may get replicas, all of a query or none."""
 
     value: Annotated[Amounts, AtLeastOne]
-    """What each query is worth."""
+    """Value of each query."""
     weight: Amounts
-    """What a replica of each operator takes of the capacity."""
+    """Capacity that a replica of each operator needs."""
     uses: Pairs
-    """Pairs [query, operator]: what each query needs."""
+    """Pairs [query, operator]: the operators that each query needs."""
     capacity: Amount
-    """What all may take together."""
+    """Capacity for all of them together."""
     operator_value: Amounts | None = None
-    """What a replica of each operator is worth on its own, for what the queries leave; else nothing."""
+    """Value of a replica of each operator on its own, for capacity that the queries leave; else 0."""
 
 
 class StepsFile(Description):
@@ -120,9 +120,9 @@ class StepsFile(Description):
     moves: tuple[tuple[HostId, HostId], ...]
     """Pairs [from host, to host], hosts counted from 0."""
     size_bytes: Amounts | None = None
-    """What each move sends [B]; else each takes one step."""
+    """Bytes that each move sends; else each takes one step."""
     link_bytes_per_s: tuple[Positive, ...] | None = None
-    """What the link of each host carries [B/s]; needed with `size_bytes`, and only then."""
+    """Bandwidth of the link of each host [B/s]; needed with `size_bytes`, and only then."""
     duplex: Annotated[bool, Field(strict=True)] | None = False
     """Whether a host may send one and receive one at the same time."""
 
@@ -131,13 +131,13 @@ class PlacementFile(Description):
     """Instances of operators that need a host."""
 
     cpu: Amounts
-    """What each instance takes of a host's CPU."""
+    """CPU that each instance needs."""
     host_cpu: Annotated[Amounts, AtLeastOne]
-    """What each host has of it, in the same unit."""
+    """CPU of each host, in the same unit."""
     network: Amounts | None = None
-    """What each instance takes of a host's network; else there is no limit."""
+    """Network capacity that each instance needs; else there is no limit."""
     host_network: Amounts | None = None
-    """What each host has of it; needed with `network`, and only then."""
+    """Network capacity of each host; needed with `network`, and only then."""
     operator: tuple[Id, ...] | None = None
     """The number of the operator of each instance; else each is its own."""
     colour: tuple[IdOrNone, ...] | None = None
@@ -147,13 +147,13 @@ class PlacementFile(Description):
     failure_domain: tuple[Id, ...] | None = None
     """The failure domain of each host, such as its rack."""
     anti_affinity: Literal["host", "domain"] | None = "host"
-    """What no two instances of an operator share: a host, or a failure domain."""
+    """Where no two instances of an operator may be together: on a host, or in a failure domain."""
     goal: Literal["colours", "hosts", "value"] | None = "colours"
-    """What is best: few colours on a host and then few hosts, few hosts, or much value of what is placed."""
+    """Objective: few colours on a host and then few hosts, few hosts, or the most value of placed instances."""
     max_colours: Index | None = None
     """The most colours on a host; else any number."""
     value: Amounts | None = None
-    """What it is worth to place each instance; else 1."""
+    """Value of placing each instance; else 1."""
     fixed: tuple[HostOrNone, ...] | None = None
     """The host that each instance stays on, -1 where it is free; else all are."""
     current: tuple[HostOrNone, ...] | None = None

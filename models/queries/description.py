@@ -49,11 +49,11 @@ class OperatorEntry(Description):
     """One operator of a query."""
 
     kind: Kind
-    """What it is."""
+    """Kind of the operator."""
     stream: Text = ""
-    """Of a source what it reads, of a destination what it writes."""
+    """Stream that a source reads or a destination writes."""
     predicate: Text = ""
-    """What it does; operators of one kind with equal predicates and inputs are one."""
+    """Text of its predicate; operators of one kind with equal predicates and inputs are one."""
     inputs: tuple[Label, ...] = ()
     """The operators of this query that feed it; of a sequence in this order."""
     window_s: PositiveSeconds | None = Field(default=None, alias="window")
@@ -74,7 +74,7 @@ class QueryEntry(Description):
     text: Annotated[str, Field(max_length=10_000)] = ""
     """In place of operators, as in INSERT INTO out SELECT avg(tick) FROM ticks WITHIN 10 minutes WHERE name = "SAP"."""
     weight: Weight = 1.0
-    """What it counts in means."""
+    """Weight of the query in means."""
 
 
 class KindDefaults(Description):
@@ -149,11 +149,11 @@ class Templates(Description):
     """Queries to be drawn from six templates: S-F-D, S-F-A-D, S-P-F-A-D, (S-F, S'-F') before J-D, Q-A-D and J-F-A-D."""
 
     load: Cpus = 100.0
-    """What all operators take together [CPUs]."""
+    """CPU that all operators need together [CPUs]."""
     seed: Seed = 1
     """Decides what is drawn: 0 to 2^63 - 1."""
     weights: Six = (0.30, 0.23, 0.13, 0.25, 0.05, 0.04)
-    """How likely each template is, relative to the others."""
+    """Weight of each template in the draw, relative to the others."""
     streams: Annotated[int, Field(ge=2, le=1000, strict=True)] = 6
     """How many streams there are."""
     popularity: Annotated[float, Field(ge=0, le=10)] = 0.2
@@ -180,9 +180,9 @@ class Hosts(Description):
     count: Count
     """How many there are for primaries; without `spare` for replicas too."""
     cpu: Cpus = 1.0
-    """What each can take [CPUs]."""
+    """CPU of each host [CPUs]."""
     network_bytes_per_s: BytesPerSecond | None = Field(default=None, alias="network")
-    """What each can receive and send together; without it there is no limit."""
+    """Rate at which each host can receive and send together; without it there is no limit."""
     spare: Annotated[int, Field(ge=0, le=10**6, strict=True)] | None = None
     """Further hosts that replicas alone may use, as they alone use no other; without it they may use all."""
 
@@ -191,7 +191,7 @@ class Replicas(Description):
     """Budget of the replicas, and how they are chosen; options of the command override it."""
 
     budget: Budget | None = None
-    """What all replicas may take together [CPUs]; else what primaries leave."""
+    """CPU for all replicas together [CPUs]; else all that primaries leave."""
     budget_replicas: Annotated[int, Field(ge=0, le=10**9, strict=True)] | None = None
     """How many replicas there may be, beside what they take; else any number."""
     level: Annotated[int, Field(ge=0, le=MOST_LEVELS, strict=True)] = 1
@@ -208,7 +208,7 @@ class QuerySet(Description):
     name: str = Field(default="", max_length=200)
     """One line that says what is asked."""
     streams: ReadOnlyMap[Stream] = Field(default_factory=dict, validate_default=True)
-    """What sources read."""
+    """Streams that sources read."""
     kinds: ReadOnlyMap[KindDefaults] = Field(default_factory=dict, validate_default=True)
     """Defaults by kind of operator."""
     queries: ReadOnlyMap[QueryEntry] = Field(default_factory=dict, validate_default=True)
@@ -225,7 +225,7 @@ class QuerySet(Description):
     """A running system: the host, counted from 0, of the primary of each operator, as QUERY.OPERATOR; a list where
     replicas run too, the primary first."""
     replicas: Replicas = Field(default_factory=Replicas)
-    """What replicas may take."""
+    """Budget of replicas."""
 
     @property
     def chances(self) -> tuple[float, ...]:

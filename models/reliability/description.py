@@ -51,7 +51,7 @@ class Query(Description):
     operators: Labels
     """The operators that it needs."""
     weight: Weight = 1.0
-    """What it counts in the mean."""
+    """Weight of the query in the mean."""
 
 
 class Domain(Description):
@@ -126,7 +126,7 @@ class Availability(Description):
     times: Times | None = None
     """Times to failure and repair, in place of `p`."""
     domains: ReadOnlyMap[Domain] = Field(default_factory=dict, validate_default=True)
-    """What takes several hosts at once."""
+    """Failure domains: what can take several hosts at once."""
     beta: Share = 0.0
     """Share of a host's failures that takes its whole domain (all hosts, where there is no domain)."""
     standby: Standby | None = None

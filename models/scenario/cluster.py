@@ -89,7 +89,7 @@ class HostGroup(Description):
     speed: float = Field(default=1.0, ge=1e-6, strict=True)
     """Speed of the cores: a service of mean 1 ms takes 0.5 ms at speed 2."""
     load: OutsideLoad | None = None
-    """What others take of the CPU of each host."""
+    """CPU of each host that other programs use."""
     slots: Count | None = None
     """Tasks one host takes; without it there is no bound."""
     memory_bytes: PositiveBytes | None = Field(default=None, alias="memory")

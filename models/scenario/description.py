@@ -84,11 +84,11 @@ class ScenarioDescription(Description):
     elasticity: Elasticity = Elasticity()
     """When key groups move by themselves."""
     events: ReadOnlyMap[Event] = Field(default_factory=dict, validate_default=True)
-    """What happens in the run: one table for each event."""
+    """Events in the run: one table for each."""
     failures: FailureReplay | None = None
     """Failures of hosts as a log has them."""
     targets: Targets | None = None
-    """What the run must meet; a missed target makes exit code 4."""
+    """Targets that the run must meet; a missed target makes exit code 4."""
     recording: Recording = Recording()
     """How much of what happens to single tuples is kept."""
     limits: Limits = Limits()
@@ -102,7 +102,7 @@ class ScenarioDescription(Description):
     sweep: ReadOnlyMap[Annotated[tuple[Any, ...], AfterValidator(frozen)]] = Field(
         default_factory=dict, validate_default=True
     )
-    """What is varied: dotted path = list of values."""
+    """Values of a sweep: dotted path = list of values."""
 
     _by_engine: frozenset[str] = PrivateAttr(default=frozenset())
     """Paths whose values the engine brought: the file says nothing there."""

@@ -288,8 +288,9 @@ class Elasticity(Description):
     """When key groups move by themselves, and when hosts come and go: a policy, its thresholds, the protocol."""
 
     policy: Literal["none", "threshold", "operators"] = "none"
-    """What happens by itself. `threshold`: key groups move when their host is overloaded, or is to be left;
-    `operators`: operators get more tasks, or fewer, by the protocol `oap`, when reports of their CPU say so."""
+    """Policy that moves or scales without an event. `threshold`: key groups move when their host is overloaded, or is
+    to be left; `operators`: operators get more tasks, or fewer, by the protocol `oap`, when reports of their CPU say
+    so."""
     high: float = Field(default=0.85, gt=0, le=1, strict=True)
     """Utilisation above which a host is overloaded, and which no move may bring a host above; or the upper threshold of
     the CPU of an operator's tasks."""

@@ -145,9 +145,9 @@ class FaultTolerance(Description):
     micro_batches: MicroBatches | None = None
     """How batches run, with the method `micro-batch`; without it as in the defaults."""
     changelog: Changelog | None = None
-    """What is kept of states, and where, with the method `changelog`; without it as in the defaults."""
+    """How states are kept, and where, with the method `changelog`; without it as in the defaults."""
     history: History | None = None
-    """What is kept with the methods `upstream-backup` and `source-backup`; without it as in the defaults."""
+    """History that the methods `upstream-backup` and `source-backup` keep; without it as in the defaults."""
     snapshots: Snapshots = Snapshots()
     """Who writes snapshots, and for how long they keep their tasks from tuples."""
     adjustment: Adjusting | None = None
@@ -170,14 +170,14 @@ class FaultTolerance(Description):
     """How the store takes what is sent to it: one snapshot after the other, first in, first out; or, beside `barriers`
     and with the methods `micro-batch` and `changelog`, from all tasks at once with equal shares."""
     kind: Literal["full", "incremental"] = "incremental"
-    """What a checkpoint holds: the whole state, or what changed since the one before."""
+    """Content of a checkpoint: the whole state, or changes since the one before."""
     compaction: Compaction | None = None
     """How the files of incremental checkpoints are merged, beside `barriers`; without it an increment has no more than
     what changed, and a restore reads no more than the state."""
     store: Literal["nodes", "remote", "upstream"] = "nodes"
     """Where checkpoints are kept: on other hosts, in a remote store, or on the host of an upstream task."""
     guarantee: Literal["exactly-once", "at-least-once", "at-most-once"] = "exactly-once"
-    """What holds after a recovery."""
+    """Guarantee that holds after a recovery."""
     duplicate_s: Seconds = Field(default=0.0, alias="duplicate")
     """Time that a task needs to drop a duplicate, where the guarantee is exactly-once."""
     allocation: Annotated[Allocation, BeforeValidator(_as_file, json_schema_input_type=Allocation | str)] = "even"
@@ -357,7 +357,7 @@ class Detector(Description):
     The host still counts until its time-out or `failed_calls`. Without it the failure is not detected before that."""
 
     returns: Literal["noticed", "unnoticed", "resumed"] = "noticed"
-    """What a host that comes back before its failure is detected gives away. `noticed`: the failure, at once;
+    """What a return before the detection of a failure tells others. `noticed`: the failure, at once;
     `unnoticed`: nothing, as it is a new member of its group, which waits until the old one counts as dead; `resumed`:
     nothing, as it is the same member, and goes on with what it had (static membership, with the method `changelog`)."""
 

@@ -165,7 +165,7 @@ class Operator(Description):
     """
 
     kind: Kind
-    """What the operator is."""
+    """Kind of the operator."""
     inputs: ReadOnlyMap[Partitioning] = Field(default_factory=dict, validate_default=True)
     """Upstream operator = how its output is partitioned: `key`, `shuffle`, `forward` or `broadcast`."""
     takes: ReadOnlyMap[Share | Name] = Field(default_factory=dict, validate_default=True)
@@ -195,7 +195,7 @@ class Operator(Description):
     `{ auctions = 1.0, bids = 0.0 }`; with a window for each key in each window, of a join for each pair of tuples with
     equal keys in one window."""
     output: Output | None = None
-    """What a tuple that leaves looks like."""
+    """Size and keys of tuples that leave."""
     state: State | None = None
     """State that is kept."""
     window: Window | None = None

@@ -79,7 +79,7 @@ class Trimming(Description):
     work_s: Seconds = Field(default=0.0, alias="work")
     """Time for which each ack occupies the task that sends it, and the one that gets it, where these have a service."""
     reading: Literal["safe", "literal"] = "safe"
-    """What a checkpoint holds beside the state: `safe`: the outputs that are not trimmed, which recovery sends again;
+    """Content of a checkpoint beside the state: `safe`: the outputs that are not trimmed, which recovery sends again;
     `literal`: nothing, as the paper prints it. Then outputs whose inputs are in the checkpoint may be lost."""
 
     @property
@@ -92,10 +92,10 @@ class Adjusting(Description):
     """How an operator gets other tasks by the online adjustment protocol, beside trimming by acks."""
 
     checkpoint: Literal["last", "new"] = "last"
-    """What is split, or merged: `last`: the last stored checkpoints of its key groups; `new`: new ones, which are taken
-    first. Until its next checkpoint the operator goes back to these after a failure."""
+    """Checkpoints that are split, or merged. `last`: the last stored checkpoints of its key groups; `new`: new ones,
+    which are taken first. Until its next checkpoint the operator goes back to these after a failure."""
     reading: Literal["safe", "literal"] = "safe"
-    """What becomes of tuples that are in no checkpoint: `safe`: upstream sends them again by the new mapping;
+    """Fate of tuples that are in no checkpoint: `safe`: upstream sends them again by the new mapping;
     `literal`: they are lost, as upstream resumes with the next one, which is all that the paper prints."""
 
 
@@ -218,7 +218,7 @@ class Changelog(Description):
     copy is complete. A copy that is gone is made anew elsewhere, from the changelog, while nothing is restored there.
     """
     uncompacted: float = Field(default=0.0, ge=0, le=1000, strict=True)
-    """What a changelog has beyond the state, as a share of it: changes that were overwritten, and are still there."""
+    """Part of a changelog that was overwritten and is still there, as a share of the state."""
     warmups: Annotated[int, Field(strict=True, ge=0, le=10_000)] = 0
     """Copies that are made at a time where key groups are to go, when a host comes and has fewer than others. A group
     moves once its copy is complete, and stays where it is until then. 0: no key group moves to a host that comes."""

@@ -1,4 +1,4 @@
-"""What kept outputs cost a run: pairs of partitions, slices that are not acknowledged yet, rounds of acks.
+"""Cost of kept outputs in a run: pairs of partitions, slices that are not acknowledged yet, rounds of acks.
 
 Constants are measured, for each engine. Runs differ from them by a factor of two, mostly upwards for memory: rings of
 the event loop have as many places as the next power of two.

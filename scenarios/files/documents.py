@@ -179,7 +179,7 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _ZIP = (zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error)
 _HEAD = (SyntaxError, tokenize.TokenError, TypeError)  # numpy reads the head of an array as Python
 BROKEN = (ValueError, EOFError, KeyError, RuntimeError, MemoryError, *_ZIP, *_HEAD)
-"""What an archive that is no readable NPZ raises; RuntimeError where it is encrypted or packed in an unknown way."""
+"""Errors of an archive that is no readable NPZ; RuntimeError if it is encrypted or packed in an unknown way."""
 
 _ARCHIVE, _ARRAY = b"PK", b"\x93NUMPY"  # the first bytes of an NPZ and of an NPY file
 _PAIRS = ("forbidden", "anti_affinity")

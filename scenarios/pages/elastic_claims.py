@@ -1,4 +1,4 @@
-"""What a page of claims shows of the study of elastic upstream backup: curves, methods side by side, words of a text.
+"""Show the study of elastic upstream backup on the page of claims: curves, methods side by side, words of a text.
 
 The paper's figure 12, of a delay over time, is a claim and no curve: what it shows are two short spikes.
 """

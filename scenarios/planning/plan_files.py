@@ -304,7 +304,7 @@ _KEYS: dict[str, dict[str, _Read]] = {
     | {"instances": _instances, "running": _instances}
     | dict.fromkeys(("max_level", "max_moves", "max_replicas", "moves"), _whole),
 }
-"""What the keys of plans of each kind hold, as far as something is computed from them."""
+"""Type of each key of plans, by kind; only of keys from which something is computed."""
 _STATED: dict[str, tuple[str, ...]] = {
     CHECKPOINTS: ("violations", "reasons"),
     "selection": ("reasons",),

@@ -28,7 +28,7 @@ WAIT = "HOLDFAST_FIRST_RUN"
 """Environment variable: with `wait` first runs wait for the compiler, and no process is started beside them."""
 LONGEST_S = 10.0  # that the plain engine may take: less than the compiler
 Beside = Literal["begun", "busy", "no directory", "not started"]
-"""What became of the compiler beside a first run."""
+"""State of the compiler beside a first run."""
 _beside: list[subprocess.Popen[bytes]] = []  # kept, for one that is forgotten while it runs is warned of
 
 

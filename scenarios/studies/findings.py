@@ -45,7 +45,7 @@ SHORT: Mapping[str, str] = {
     COST: "cost",
     RECOVERY: "recovery max",
 }
-"""What tables call them."""
+"""Names in tables."""
 _TUPLES = "data"  # of the kinds of messages, those between hosts that are no overhead
 
 

@@ -30,7 +30,7 @@ _OF_MOVES = {
     "guarantee.lost": "lost",
     "memory.peak_bytes": "peak memory",
 }
-"""What people ask of a move, and the heads of its columns."""
+"""Metrics of a move that people ask for, and the heads of their columns."""
 
 
 def metrics_side_by_side(result: SweepResult, requested: Sequence[str] | None) -> list[str]:

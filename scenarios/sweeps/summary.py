@@ -34,7 +34,7 @@ MAIN_METRICS: tuple[str, ...] = (
     "guarantee.lost",
     "targets.missed",
 )
-"""What people look at first, as far as it was seen and is not the same everywhere."""
+"""Metrics that people look at first; those that were not seen, or are the same everywhere, are left out."""
 
 
 def check_metrics(result: SweepResult, requested: Sequence[str]) -> None:

@@ -128,7 +128,7 @@ class Copies(Description):
     levels: Counts = 1
     """How many copies there are, the one that serves included; with several values each is looked at."""
     load: Share = 1.0
-    """What a copy that does not serve takes of what the one that serves takes."""
+    """Load of a copy that does not serve, as a share of the load of the one that serves."""
     take_over_s: Seconds = Field(default=0.0, alias="take_over")
     """Mean time until another copy serves."""
     coverage: Share = 1.0
@@ -228,11 +228,11 @@ class Sizing(Description):
     """The engine of the job, as `"flink"` or as a table: times of recovery follow from its rules. Without it they are
     given (`checkpoints.detection`, `checkpoints.restart`)."""
     target: SizingTarget
-    """What it must meet."""
+    """Target that the system must meet."""
     work: Work
-    """What there is to do."""
+    """Work that the system has to do."""
     hosts: SizedHosts = Field(default_factory=SizedHosts, validate_default=True)
-    """What it may be made of."""
+    """Hosts that the system may be made of."""
     failures: HostFailures
     """How often hosts fail."""
     copies: Copies = Field(default_factory=Copies, validate_default=True)
@@ -240,7 +240,7 @@ class Sizing(Description):
     checkpoints: Checkpoints
     """Checkpoints."""
     units: Units | None = None
-    """What stays where a recovery put it."""
+    """Units that stay where a recovery put them."""
     state: SizedState | None = None
     """State that a restart reads, with an engine."""
     detector: SizedDetector | None = None
