@@ -1,4 +1,4 @@
-"""What objectives of checkpoint allocation are worth: shares of assisted moves and of usable checkpoints, by seeds.
+"""Measure what objectives of checkpoint allocation are worth: shares of assisted moves and usable checkpoints.
 
     .venv/bin/python benchmarks/allocation.py [--seeds 8] [--flights FILE] [--years 2008 2009 ...]
 

@@ -1,4 +1,4 @@
-"""What exact and sampled availability cost: CPU time of this process, and ratios to a plain loop over runs.
+"""Measure the cost of exact and sampled availability: CPU time of this process, and ratios to a plain loop over runs.
 
     .venv/bin/python benchmarks/availability.py [--repeats 5]
 

@@ -1,4 +1,4 @@
-"""What a step of the engine costs beside its rivals, how fast large runs are, and what the first run costs.
+"""Measure a step of the engine beside its rivals, the speed of large runs, and the cost of a first run.
 
 A step is one tuple at one operator. Each line has its aim beside it. Run it alone on the machine:
 
@@ -478,7 +478,7 @@ def failures(scale: float, repeats: int) -> None:
 
 
 def start(scale: float, repeats: int) -> None:
-    """What a process pays once: import, and the first run with an empty and with a warm cache of compiled code."""
+    """Measure a process: import, and the first run with an empty and with a warm cache of compiled code."""
     with tempfile.TemporaryDirectory() as empty:
         for cache in ("empty", "warm"):
             imported, one, two = child("first", NUMBA_CACHE_DIR=empty)
@@ -497,7 +497,7 @@ SECTIONS = {
 
 
 def child(task: str, *arguments: object, **environment: str) -> list[float]:
-    """What the task of that name returns in a new process."""
+    """Return the result of the task of that name, computed in a new process."""
     command = [sys.executable, __file__, "--child", json.dumps([task, *arguments])]
     done = subprocess.run(command, env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True, check=True)
     return [float(value) for value in json.loads(done.stdout.splitlines()[-1])]

@@ -1,4 +1,4 @@
-"""What placements take: colours, hosts, value, their bounds, time, memory, and a generic solver beside ours.
+"""Measure placements: colours, hosts, value, their bounds, time, memory, and a generic solver beside ours.
 
     .venv/bin/python benchmarks/placement.py [planted] [large] [packing] [value] [--limit 60] [--seeds 1] [--no-generic]
 

@@ -1,4 +1,4 @@
-"""What plans of checkpoint allocation reach: gap to the proven bound, wall and CPU time, peak memory of the process.
+"""Measure what plans of checkpoint allocation reach: gap to the proven bound, wall and CPU time, peak memory.
 
     .venv/bin/python benchmarks/plan_reach.py [SECTION ...] [--seeds 1] [--rival 0]
 

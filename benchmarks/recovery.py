@@ -1,4 +1,4 @@
-"""What methods of recovery cost: a step, a large job, and memory over time. Run it alone on the machine:
+"""Measure the cost of methods of recovery: a step, a large job, and memory over time. Run it alone on the machine:
 
     .venv/bin/python benchmarks/recovery.py step [--seconds 60] [--repeats 5]
     .venv/bin/python benchmarks/recovery.py large [--repeats 3]

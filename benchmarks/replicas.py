@@ -1,4 +1,4 @@
-"""What plans of replicas, sizes, availability and fleets cost beside what one would write first; ratios in one run.
+"""Measure plans of replicas, sizes, availability and fleets beside what one would write first; ratios in one run.
 
     .venv/bin/python benchmarks/replicas.py [SECTION ...] [--scale 1] [--repeats 3]
 

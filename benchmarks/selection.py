@@ -1,4 +1,4 @@
-"""What selections, migration steps and intervals take: gap, time, memory, and a generic solver beside ours.
+"""Measure selections, migration steps and intervals: gap, time, memory, and a generic solver beside ours.
 
     .venv/bin/python benchmarks/selection.py [operators] [levels] [queries] [steps] [--scale 1] [--limit 60]
 

@@ -38,7 +38,7 @@ class _Change(NamedTuple):
 
 
 class _Phase(Enum):
-    """What the adaptive scheduler does while the job runs."""
+    """Act for the adaptive scheduler while the job runs."""
 
     IDLE = "all is as it should be"
     COOLDOWN = "the job was started a short time ago"

@@ -10,7 +10,7 @@ from sim.clock import HOST_RECEIVER, MESSAGE, Clock, channel
 
 @dataclass(eq=False)
 class Restore:
-    """What is read on a host: the work that is left of it on a thread of its own [ns]."""
+    """Hold the reads of a host: the work that is left of each on a thread of its own [ns]."""
 
     host: int
     work_ns: int

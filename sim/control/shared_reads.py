@@ -22,7 +22,7 @@ _NS = 1_000_000_000
 
 @dataclass
 class _Reads:
-    """What a task reads, by place; `there_ns` is when what it has read already is there."""
+    """Hold what a task reads, by place; `there_ns` is when what it has read already is there."""
 
     at: dict[int, Restore] = field(default_factory=dict)
     ended: list[Callable[[], None]] = field(default_factory=list)

@@ -34,7 +34,7 @@ class _Piece(NamedTuple):
 
 @dataclass(eq=False)
 class _Reader:
-    """What the task of a source partition has read, and what it can read."""
+    """Hold what the task of a source partition has read, and what it can read."""
 
     partition: int
     reading: Reading

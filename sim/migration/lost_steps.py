@@ -1,4 +1,4 @@
-"""What becomes of key groups that move in steps if a host dies, where nothing is kept that could bring states back.
+"""Decide what becomes of key groups that move in steps if a host dies and nothing is kept that could restore them.
 
 When the failure is detected the reconfiguration is cut short. What is under way between tasks that live ends as it
 would have ended; no further step is configured. States at the dead task, and those on their way to it, are lost. Of
@@ -174,7 +174,7 @@ class LostSteps:
 
 @dataclass
 class _Ends:
-    """What a crash ends of a reconfiguration."""
+    """Hold what a crash ends of a reconfiguration."""
 
     carries: list[tuple[int, int]] = field(default_factory=list)  # by step and number
     stranded: list[int] = field(default_factory=list)  # key groups on their way that do not come

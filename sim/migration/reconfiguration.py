@@ -90,7 +90,7 @@ class Reconfiguration(Plan):
 
 
 class TakenOut(NamedTuple):
-    """What of a reconfiguration is lost, which is detected now: tasks, and the carries (step, number) that end."""
+    """Hold what of a reconfiguration is lost, which is detected now: tasks, and the carries (step, number) that end."""
 
     tasks: tuple[int, ...]
     carries: tuple[tuple[int, int], ...]
@@ -110,7 +110,7 @@ class ReconfigurationProtocol(Protocol[Reconfiguration]):
 
 @dataclass
 class StepTimes:
-    """What happened in a step: instants [ns], NEVER where one did not come, and bytes of states."""
+    """Hold what happened in a step: instants [ns], NEVER where one did not come, and bytes of states."""
 
     from_ns: int = NEVER
     passed_ns: int = NEVER

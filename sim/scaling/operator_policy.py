@@ -31,7 +31,7 @@ class Decision(NamedTuple):
 
 @dataclass(frozen=True)
 class Thresholds:
-    """What a policy may look at: thresholds, how many reports count, and by how much the number of tasks changes."""
+    """Settings of a policy: thresholds, reports that count, and by how much the number of tasks changes."""
 
     high: float
     low: float
