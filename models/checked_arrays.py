@@ -86,6 +86,7 @@ class CheckedArrays:
         array = self._numbers(path, value)
         if array is None or not self._shaped(path, array, (shape,)):
             return None
+        # From 2^53 on floats skip whole numbers, so the value may not be what the file said.
         if not (np.abs(array.astype(np.float64)) < 2**53).all() or (array != np.floor(array)).any():
             wrong = (array != np.floor(array)) | ~(np.abs(array.astype(np.float64)) < 2**53)
             self._element(path, array, wrong, "must be a whole number, of magnitude below 2^53")

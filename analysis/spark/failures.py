@@ -240,6 +240,7 @@ def _collected(marked: DataFrame, kind: str, names: Mapping[str, str]) -> Record
     used = F.col("why").isNull() & F.col("unwanted").isNull()
     outages = marked.where(used).transform(_outages).toArrow()
     there = F.col("why").isNull() & F.col("unwanted").isNull() | (F.col("unwanted") == "cause")
+    # A host whose outages all have another cause was in production too, so its time counts.
     hosts: Sequence[Any] = []
     if kind == LANL:
         grouped = marked.where(there).groupBy("host", "system")

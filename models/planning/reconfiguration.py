@@ -130,6 +130,7 @@ def steps_of(scenario: Scenario, name: str, inputs: RunInputs, owners: Sequence[
     if event.file is not None:
         return _steps_of_lines(owners, inputs.configurations[name])
     moves = moves_of(scenario, name, inputs.configurations, owners)
+    # The optimiser saw other owners: in its steps a task might now send two key groups, or get two.
     if event.strategy == "optimised" and owners != before:
         return _first_steps(moves)
     if event.strategy == "optimised":
@@ -140,6 +141,7 @@ def steps_of(scenario: Scenario, name: str, inputs: RunInputs, owners: Sequence[
         for move, step in zip(moves, order, strict=True):
             at[step].append(move)
         return tuple(Step(tuple(own)) for own in at)
+    # The baselines move all key groups at once, whatever the strategy.
     if event.protocol != "megaphone":
         return (Step(moves),) if moves else ()
     size = {"all-at-once": max(1, len(moves)), "fluid": 1, "batched": event.size or 1}[event.strategy]

@@ -201,6 +201,7 @@ def selection_reasons(problem: OperatorSelection, plan: SelectionPlan) -> list[S
     price = plan.price or 0.0
     room = math.fsum([problem.capacity, *(-problem.chosen_weights(plan.level)).tolist()])
     gains = np.where(problem.allowed, problem.level_values - price * problem.level_weights, -math.inf)
+    # Level 0 is no replica. A row shows the best of the others.
     gains[:, 0] = -math.inf
     rows = []
     for o, level in enumerate(plan.level.tolist()):

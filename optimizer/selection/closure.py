@@ -203,6 +203,7 @@ def best_cuts(closures: Closures) -> tuple[list[Cut], Cut]:
         if cut.bound < best.bound:
             best = cut
         found = cut.best
+        # A set that is no nearer to the room than the last on its side lies on a line that is known: Newton has ended.
         if found.weight > closures.room:
             if found.weight >= heavy.weight:
                 break

@@ -101,13 +101,16 @@ def program_of(problem: ReplicaProblem, budget: float, bounds: Bounds | None = N
     shares = problem.shares.tolist()
     made = Program(0.0, [0.0] * problem.n_operators)
     cost = {o: -float(load) for o, load in enumerate(problem.load) if load}
+    # A little more than the budget: rounding must not cut off a plan that the checker accepts.
     made.add(cost, -max(0.0, budget) * (1 + 1e-12) - problem.slack)
+    # Operators that can have no replica at all.
     for o in np.flatnonzero(most_levels(problem) * min(problem.max_level, 1) == 0).tolist():
         made.add({o: -1.0}, 0.0)
     _add_running(made, problem)
     _add_rooms(made, problem)
     if problem.max_replicas is not None:
         made.add(dict.fromkeys(range(problem.n_operators), -1.0), -float(problem.max_replicas))
+    # Queries that share a cover share its column, and what it is worth to them adds up.
     whole: dict[frozenset[int], int] = {}
     constants = []
     for share, query in zip(shares, bounds.queries, strict=True):
@@ -118,6 +121,7 @@ def program_of(problem: ReplicaProblem, budget: float, bounds: Bounds | None = N
                 if column == len(made.costs):
                     made.variable(0.0)
                 made.costs[column] -= share * worth
+    # A cover counts only if every operator in it has a replica.
     for cover, column in whole.items():
         for o in sorted(cover):
             made.add({o: 1.0, column: -1.0}, 0.0)

@@ -314,6 +314,7 @@ class Admission:
                 self.service.rows["refusals"].append(row)
                 return False
         now = self.clock.now_ns()
+        # Operators that another query uses already run: only the first user starts them.
         for op in self.system.needs[query]:
             users = self.placement.users.setdefault(op, set())
             if not users:
