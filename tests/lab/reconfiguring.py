@@ -30,7 +30,7 @@ from models.planning.reconfiguration import moves_of
 from models.scenario.events import Reconfigure
 from sim.migration.protocol import Message
 from sim.plain.audit import ledger
-from sim.plain.partition import Partition, Row, Visit
+from sim.plain.partition import Partition, Row, TaskView, Visit
 
 JOBS, MOST_STEPS = 120, 20_000
 DRAWN = [CHAIN, CHAIN, "fan_out", "diamond", "fan_in", "mixed", "unkeyed"]
@@ -204,7 +204,7 @@ class Reconfiguring:
             self._comes(parcel)
             put(parcel, task)
 
-        def sends_tuple(sender: Partition, receiver: Partition, row: Row) -> None:
+        def sends_tuple(origin: TaskView, sender: Partition, receiver: Partition, row: Row) -> None:
             self._sent[receiver.number, row.id] += 1
             if row.created_ns > clock.now_ns():
                 self.faults["an output leaves before its time"] += 1
@@ -212,7 +212,7 @@ class Reconfiguring:
                 self.faults["an output leaves while its key group is live nowhere"] += 1
             if sender.task.index in self._stopped and self._completing != sender.task.index:
                 self.faults["a post-dated output leaves a task that waits for a step"] += 1
-            ships(sender, receiver, row)
+            ships(origin, sender, receiver, row)
 
         runtime.deliver = delivers  # type: ignore[method-assign]
         plane.take, plane.put, plane.send_tuple = takes, puts, sends_tuple  # type: ignore[method-assign]
@@ -353,7 +353,7 @@ class Reconfiguring:
         if self.lab.moving or any(run.completed_ns is None for run in self.reconfigurations.runs):
             self.faults["a plan does not end"] += 1
         for task in self.plane.tasks:
-            if task.side or task.rules or task.paused_until_ns:
+            if task.side or task.rules or task.paused_until_ns or task.outbox.unsent:
                 self.faults[f"{task.operator.name} still waits"] += 1
         self._check_places()
         self._check_order()

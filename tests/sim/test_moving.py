@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from lattices import lattice_job
-from scripts import FRONTIERS, MOVES_ALONE, VERBS, run_script, unchecked
+from scripts import FRONTIERS, MOVES_ALONE, VERBS, WITHHOLDING, run_script, unchecked
 from seeds import parts
 from small_jobs import random_job, with_fair_links, without_crashes
 from test_event_time_recovery import on_a_lattice, timers, windows
@@ -83,6 +83,31 @@ def test_event_time_and_windows_come_along_in_both_planes(seeds: range) -> None:
         assert beside_event_time(seed, seen) == [], seed
     assert seen["put"] > len(seeds)
     assert seen["passed"] > len(seeds)
+
+
+def withholding(seed: int, seen: Counter[str], plane: PlaneFactory = CompiledPlane) -> list[str]:
+    """Differences between a plane and its specification where tasks withhold outputs, and key groups leave them."""
+    draw = Random(f"withholding {seed}")
+    raw = job(seed)
+    if draw.random() < 0.6:
+        raw = without_crashes(draw.choice([timers, windows, on_a_lattice])(draw, fault_tolerance={"method": "none"}))
+    for operator in raw["operators"].values():
+        operator.pop("buffer", None)
+    verbs = (*FRONTIERS, *MOVES_ALONE, *WITHHOLDING, *WITHHOLDING, *draw.choice([[], ["pause", "unpause"], VERBS]))
+    (plain, told), (other, told_too) = (run_script(raw, one, seed, 60, verbs) for one in (PlainPlane, plane))
+    seen.update("a parcel" if isinstance(what, Parcel) else str(what) for _, what, *_ in told)
+    seen["lost"] += int(plain.tables["ledger"]["lost"].sum()) + int(plain.tables["ledger"]["duplicated"].sum())
+    return differences(plain, other) + ["told"] * (told != told_too)
+
+
+@pytest.mark.parametrize("seeds", parts(12, 600))
+def test_both_planes_withhold_the_same(seeds: range) -> None:
+    seen = Counter[str]()
+    for seed in seeds:
+        assert withholding(seed, seen) == [], seed
+    assert seen["withholds"] > 3 * len(seeds)
+    assert min(seen["put"], seen["passed"]) > len(seeds) // 2
+    assert seen["lost"] == 0
 
 
 def told_of_what_a_timer_owes(plane: PlaneFactory) -> list[bool]:
