@@ -106,9 +106,9 @@ class Planned(Recovering):
         deliver = runtime.deliver
 
         def delivers(message: Message) -> None:
+            if self.punctual.is_late(message):
+                self.faults["control tells too late"] += 1
             if message.kind == "configure":
-                if self.punctual.is_late(message):
-                    self.faults["control tells too late"] += 1
                 self.note("configured")
             deliver(message)
             if message.kind == "stepped":

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from lab.broken_reconfigurations import MUTANTS, OF_FILES
+from lab.broken_reconfigurations import MUTANTS, OF_FILES, OF_LATE
 from lab.frontiers import Punctual, Queues, SteppedMegaphone
 from lab.invariants import NothingWaits, Seen
 from lab.job import Job, random_job
@@ -125,6 +125,22 @@ def filed_job_of(number: int) -> Job:
     return replace(job, groups=groups, plans=tuple(plans), lines=tuple(lines), postponed=postponed)
 
 
+@cache
+def late_job_of(number: int) -> Job:
+    """Return one of the jobs whose configurations are late, of one operator or of several at a time."""
+    draw, job = Random(f"late plans {number}"), job_of(number)
+    plans = [dict(one) for one in job.plans]
+    if draw.random() < 0.6:
+        job = replace(job, stages=3)
+        keyed = [name for name, node in job.dataflow.items() if node.kind == KEYED]
+        chosen = [keyed[0], keyed[-1], *draw.sample(keyed, draw.choice([0, 1]))]
+        plans = [dict(drawn_plan(draw, one, job.tasks, job.groups, "megaphone", back=False)) for one in chosen]
+    for one in plans:
+        if one["protocol"] == "megaphone" and draw.random() < 0.8:
+            one["late"] = f"{draw.choice([1, 20, 60, 150])} ns"
+    return replace(job, plans=tuple(tuple(one.items()) for one in plans))
+
+
 class Reconfiguring:
     """One laboratory in which key groups move by plans."""
 
@@ -151,14 +167,22 @@ class Reconfiguring:
     @classmethod
     def drawn(cls, seed: int) -> Reconfiguring:
         """Return that of a seed."""
-        draw = Random(f"plans case {seed}")
-        return cls(job_of(draw.randrange(JOBS)), Seeded(seed), draw.random() < 0.5, draw.random() < 0.5)
+        return cls._of("plans", job_of, seed)
 
     @classmethod
     def filed(cls, seed: int) -> Reconfiguring:
         """Return that of a seed, of those whose plans come from migration files."""
-        draw = Random(f"files case {seed}")
-        return cls(filed_job_of(draw.randrange(JOBS)), Seeded(seed), draw.random() < 0.5, draw.random() < 0.5)
+        return cls._of("files", filed_job_of, seed)
+
+    @classmethod
+    def late(cls, seed: int) -> Reconfiguring:
+        """Return that of a seed, of those whose configurations are late."""
+        return cls._of("late", late_job_of, seed)
+
+    @classmethod
+    def _of(cls, kind: str, job_of: Callable[[int], Job], seed: int) -> Reconfiguring:
+        draw = Random(f"{kind} case {seed}")
+        return cls(job_of(draw.randrange(JOBS)), Seeded(seed), draw.random() < 0.5, draw.random() < 0.5)
 
     @classmethod
     def tiny(cls, chooser: Chooser, plan: Mapping[str, Any], postponed: bool = False) -> Reconfiguring:
@@ -190,7 +214,9 @@ class Reconfiguring:
 
         def delivers(message: Message) -> None:
             self.met[message.kind] += 1
-            if message.kind == "configure" and self.punctual.is_late(message):
+            if message.kind == "configure":
+                self.met["withheld"] += len(plane.tasks[message.to].outbox.unsent)
+            if self.punctual.is_late(message):
                 self.faults["control tells too late"] += 1
             deliver(message)
             self._has_heard(message)
@@ -389,13 +415,26 @@ class Reconfiguring:
                     last[way] = sequence
 
 
-def campaign(seeds: range, files: bool = False) -> Counter[str]:
-    """Run these seeds, with plans from files or without; return what they have met."""
+MADE: Mapping[str, Callable[[int], Reconfiguring]] = {
+    "": Reconfiguring.drawn,
+    "files": Reconfiguring.filed,
+    "late": Reconfiguring.late,
+}
+"""What is run of a seed, by option."""
+
+
+def made_for(title: str) -> Callable[[int], Reconfiguring]:
+    """Return what is run of a seed to notice a mutant."""
+    return MADE["files" if title in OF_FILES else "late" if title in OF_LATE else ""]
+
+
+def campaign(seeds: range, option: str = "") -> Counter[str]:
+    """Run these seeds, with plans from files, with configurations that are late, or without; return what they met."""
     met = Counter[str]()
     for seed in seeds:
-        one = Reconfiguring.filed(seed) if files else Reconfiguring.drawn(seed)
+        one = MADE[option](seed)
         faults = one.run()
-        command = f"PYTHONPATH=tests python -m lab.reconfiguring --seed {seed}{' --files' * files}"
+        command = f"PYTHONPATH=tests python -m lab.reconfiguring --seed {seed} {option and '--' + option}"
         assert faults == [], f"{command}: {faults}"
         met.update(one.met)
         met.update(run.strategy for run in one.reconfigurations.runs)
@@ -438,7 +477,7 @@ def noticed(title: str, seeds: Sequence[int]) -> int | None:
     """Return the first of these seeds with which a mutant is noticed, or None."""
     with pytest.MonkeyPatch.context() as patch:
         MUTANTS[title](patch)
-        made = Reconfiguring.filed if title in OF_FILES else Reconfiguring.drawn
+        made = made_for(title)
         return next((seed for seed in seeds if made(seed).run()), None)
 
 
@@ -447,12 +486,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m lab.reconfiguring", description=__doc__)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--mutant", help="break this on purpose", choices=[*MUTANTS])
-    parser.add_argument("--files", help="one whose plans come from migration files", action="store_true")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--files", help="one whose plans come from migration files", action="store_true")
+    kind.add_argument("--late", help="one whose configurations are late", action="store_true")
     asked = parser.parse_args()
     with pytest.MonkeyPatch.context() as patch:
         if asked.mutant:
             MUTANTS[asked.mutant](patch)
-        one = Reconfiguring.filed(asked.seed) if asked.files else Reconfiguring.drawn(asked.seed)
+        one = MADE["files" if asked.files else "late" if asked.late else ""](asked.seed)
         faults = one.run()
         print(f"{one.job}\n{one.lab.clock.now_ns()} steps: {'; '.join(faults) or 'nothing is wrong'}")
     return 1 if faults else 0
