@@ -258,6 +258,26 @@ def test_what_is_withheld_is_told_as_unsent_and_as_memory() -> None:
     assert unsent == buffered == 24  # born from 206 ms on, at 1000 a second
 
 
+def ended_at() -> int:
+    """When the first result of a window comes that ends at 206 ms, just after the time of a step [ns]."""
+    raw = one_step(window={"length": "206 ms"})
+    raw["workload"]["src"]["watermark"] = "1 ms"
+    assert differences(*(rows_of(raw, plane) for plane in PLANES)) == []
+    return int(rows_of(raw, PlainPlane).tables["deliveries"]["delivered_ns"].min())
+
+
+def test_a_window_that_ends_before_what_is_withheld_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert 211 * MS <= ended_at() < 220 * MS
+
+    def in_line(self: Withheld, item: Any) -> bool:
+        return waits(self, item) if isinstance(item, Output) else bool(self.items)
+
+    waits = Withheld.has_to_wait
+    monkeypatch.setattr(Withheld, "has_to_wait", in_line)
+    with pytest.raises(AssertionError):
+        ended_at()
+
+
 def dying() -> dict[str, Any]:
     """The same job, in which the host of the source dies while that withholds 15 outputs, and nothing is kept."""
     raw = one_step() | {"hosts": {"front": {}, "h": {"count": 2}}}
