@@ -217,6 +217,10 @@ def test_nothing_is_changed_by_what_is_refused(control: Control) -> None:
         ("source or sink", lambda: plane.take([0])),
         ("no partition 99", lambda: plane.take([99])),
         ("there is no parcel", lambda: plane.put(0, 3)),
+        ("for an operator, or a sink", lambda: plane.withhold(0, 0, 0)),
+        ("for an operator, or a sink", lambda: plane.withhold(0, 7, 0)),
+        ("no live task that sends to op", lambda: plane.withhold(4, 1, 0)),
+        ("no live task that sends to op", lambda: plane.let_out(9, 1)),
     ]
     for words, act in refused:
         with pytest.raises(ValueError, match=words):
@@ -225,6 +229,22 @@ def test_nothing_is_changed_by_what_is_refused(control: Control) -> None:
     found = records(control, 1_000_000_000)
     untouched = simulate(unchecked(job_with_counts()), plane=type(plane))
     assert differences(untouched, found) == []
+
+
+def test_a_task_withholds_for_an_operator_once_at_a_time(control: Control) -> None:
+    plane = control.plane
+    plane.let_out(0, 1)  # nothing is withheld
+    plane.withhold(0, 1, 30_000_000)
+    with pytest.raises(ValueError, match="already"):
+        plane.withhold(0, 1, 40_000_000)
+    control.run(60_000_000)
+    plane.let_out(0, 1)
+    plane.withhold(0, 1, 90_000_000)
+    plane.let_out(0, 1)
+    control.run(1_000_000_000)
+    found = records(control, 1_000_000_000).tables["visits"]
+    untouched = simulate(unchecked(job_with_counts()), plane=type(plane)).tables["visits"]
+    assert len(found["task"]) == len(untouched["task"])
 
 
 def test_a_state_is_taken_when_all_senders_know_and_all_is_served(control: Control) -> None:
@@ -311,6 +331,8 @@ def test_what_is_no_whole_number_changes_nothing(control: Control) -> None:
         lambda: plane.place(1, [0.0, 1], ALL_TO_3),
         lambda: plane.place(1, [0, 1], [*ALL_TO_3[1:], 3.0]),
         lambda: plane.take([2.0]),
+        lambda: plane.withhold(0, 1, 0.0),
+        lambda: plane.let_out(0, 1.0),
     ):
         with pytest.raises(TypeError):
             act()
