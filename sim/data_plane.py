@@ -445,6 +445,18 @@ class MovingPlane(ActionPlane, Protocol):
         Nothing changes for groups that are down. Raises ValueError if a task is another, or is dead.
         """
 
+    def withhold(self, task: int, operator: int, from_ns: int) -> None:
+        """Have a task withhold what it emits for an operator, if born from that time on, until `let_out`.
+
+        What is older leaves as ever, and the task goes on. What is withheld has no place at a receiver, holds frontiers
+        of that operator and below it back, and is lost with the task. It stays there if its key group moves. Watermarks
+        wait behind what is older than they say, and behind watermarks that wait. Raises ValueError if the task
+        does so for the operator already.
+        """
+
+    def let_out(self, task: int, operator: int) -> None:
+        """Have a task send what it has withheld for an operator, in order and at once, to where that goes by now."""
+
     def take(self, partitions: Sequence[int]) -> Parcel:
         """Take the states of live partitions out of their task, which is one, into a parcel; no time passes.
 

@@ -97,7 +97,9 @@ TABLES: dict[str, tuple[Column, ...]] = {
             "ns",
             "CPU time of all services that have ended: tuples, snapshots and installs",
         ),
-        Column("buffered", "int64", "tuples", "kept in the output buffers for replay"),
+        Column(
+            "buffered", "int64", "tuples", "kept in the output buffers for replay, or withheld for a late configuration"
+        ),
     ),
     "memory": (
         _time("at_ns", "when it was sampled or, of a task whose state moves in a step, when it changed"),
@@ -105,7 +107,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         _HOST,
         Column("state_bytes", "int64", "B", "of live states: those of the last sample, with what moved since"),
         Column("queue_bytes", "int64", "B", "of tuples that waited at the last sample, as large as the largest"),
-        Column("kept_bytes", "int64", "B", "of outputs that were kept for replay at the last sample"),
+        Column("kept_bytes", "int64", "B", "of outputs that were kept for replay, or withheld, at the last sample"),
         Column("sent_bytes", "int64", "B", "of copies of states that left in a step that is not over"),
         Column("received_bytes", "int64", "B", "of copies of states that came in a step that is not over"),
     ),
@@ -124,7 +126,9 @@ TABLES: dict[str, tuple[Column, ...]] = {
         _time("at_ns", "when it was sampled; no rows where no operator has a buffer and no acks trim outputs"),
         _TASK,
         Column("taken", "int64", "tuples", "in the queue and under way to it, 0 where the task has no buffer"),
-        Column("unsent", "int64", "tuples", "outputs of the task that wait for room at their receivers"),
+        Column(
+            "unsent", "int64", "tuples", "outputs of the task that wait for room at their receivers, or are withheld"
+        ),
         _time("blocked_ns", "for how long outputs have waited so far"),
         Column("kept_bytes", "int64", "B", "outputs that are kept for replay: the output slice table"),
         Column(

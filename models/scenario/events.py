@@ -254,8 +254,8 @@ class Reconfigure(Timed):
     during a step waits for the next one too, as behind a source that releases its tuples together with the commands. A
     step that moves a key group of the one before again has its time when that is over in any case."""
     late_s: Seconds = Field(default=0.0, alias="late")
-    """Time by which a configuration update comes after its own time, at which the control frontier stops meanwhile: who
-    sends to the operator holds what is born from that time on until the update is there."""
+    """Time by which a configuration update comes after its own time, at which the control frontier stops meanwhile:
+    each task that sends to the operator withholds what is born from that time on until the update is there."""
     overlap: Literal["none", "pipelined"] = "none"
     """`pipelined`: key groups travel while others are written and read; `none`: all that go from one task to another in
     a step are written, sent and read as a whole."""

@@ -72,6 +72,23 @@ def _whole_numbers(given: Iterable[int]) -> np.ndarray:
     return np.array([*map(index, given)], np.int64)
 
 
+def check_withholding(
+    plan: RunPlan, cluster: Cluster, task: int, operator: int, from_ns: int = 0
+) -> tuple[int, int, int]:
+    """Return the arguments as whole numbers.
+
+    Raises ValueError if the task is no live one that sends to the operator, or if births are not noted in the run, and
+    TypeError for what is no whole number.
+    """
+    check_moving(plan)
+    task, operator, from_ns = index(task), index(operator), index(from_ns)
+    if not 0 <= operator < len(plan.operators) or plan.operators[operator].is_source:
+        raise ValueError("outputs are withheld for an operator, or a sink")
+    if not _is_live(cluster, task) or cluster.task_operator[task] not in _upstream(cluster, operator):
+        raise ValueError(f"task {task} is no live task that sends to {plan.operators[operator].name}")
+    return task, operator, check_times(plan, operator, from_ns)
+
+
 def check_frontier(plan: RunPlan, now_ns: int, operator: int, time_ns: int) -> tuple[int, int]:
     """Return the arguments as whole numbers.
 

@@ -158,8 +158,8 @@ def takes_turns(plan: RunPlan) -> bool:
 def lends(plan: RunPlan) -> bool:
     """Return whether the scan has the run and lends tuples to the event loop where control acts: `Borrowing`.
 
-    All events move key groups in steps by Megaphone, which uses few verbs unless configurations are late: then sources
-    pause. The run is long enough for two kernels.
+    All events move key groups in steps by Megaphone, which uses few verbs unless configurations are late: then
+    senders withhold outputs. The run is long enough for two kernels.
     """
     events = plan.scenario.events.values()
     steps = all(isinstance(one, Reconfigure) and one.protocol == "megaphone" and not one.late_s for one in events)

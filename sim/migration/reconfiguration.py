@@ -255,6 +255,19 @@ class ReconfigurationContext(Context):
             owners = run.owners_to_be(self._cluster.partition_task, self._state.plan.first_partition[run.plan.operator])
         self._plane.place(run.plan.operator, (self.me,), owners, from_ns)
 
+    def withhold(self, from_ns: int) -> None:
+        """Withhold what is born from that time on for the operator, until `let_out`."""
+        self._plane.withhold(self.me, self._run.plan.operator, from_ns)
+
+    def let_out(self) -> None:
+        """Send what is withheld, by the configuration that is known by now."""
+        self._plane.let_out(self.me, self._run.plan.operator)
+
+    def when_due(self, step: int, kind: str, note: object) -> None:
+        """Send itself a message in time for what it sends then to come by so much after the time of a step."""
+        run, sent_ns = self._run, self._state.clock.now_ns() + self._state.plan.latency_ns + self._run.by_time
+        self.timer(run.times[step].from_ns - sent_ns + run.plan.late_ns, kind, note)
+
     def give(self, step: int, kind: str) -> None:
         """Take the states that leave out of the task, write each parcel, and send it; the note says which of the step.
 

@@ -18,7 +18,8 @@ checkpoint. Items travel and wait: tuples (`Visit`), messages, watermarks, work.
 `views`: the rows of the run, one for each tuple that a task has processed, and interfaces by which the parts below
 reach the plane around them.
 
-`outbox`: bounded queues. A task that receives has places, a task that sends an outbox whose head waits for one.
+`outbox`: what is made and not sent. With bounded queues a task that receives has places, and a task that sends an
+outbox whose head waits for one. Where a configuration is late, a task withholds what it is for.
 
 `task`: the heart. A task has a queue, and a lane in front of it for replays and work; cores take what arrived first.
 Whether a tuple is held, dropped or a duplicate is decided at its turn.

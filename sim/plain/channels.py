@@ -306,24 +306,27 @@ class PlaneState:
         )
         if any(one.born_ns < time_ns for one in overdue) or self._owes_ticks(operators, time_ns):
             return False
-        return all(visit.row.born_ns >= time_ns for visit in self._visits_at(operators))
+        return all(row.born_ns >= time_ns for row in self._rows_at(operators))
 
     def _owes_ticks(self, operators: Collection[int], time_ns: int) -> bool:
         """Return whether an output of a timer is due that is older: its partition is on its way, or its task paused."""
         timed = (one for one in self._numbered if one.operator.timer_ns and one.operator.index in operators)
         return any(one.time.ticks < one.due and (one.time.ticks + 1) * one.operator.timer_ns < time_ns for one in timed)
 
-    def _visits_at(self, operators: Collection[int]) -> Iterator[Visit]:
-        """Yield the tuples on their way to tasks of these operators, at them, and held there."""
+    def _rows_at(self, operators: Collection[int]) -> Iterator[Row]:
+        """Yield the tuples that are withheld for these operators, on their way to them, at them, and held there."""
         for visit, goal in self.wire.items():
             if goal.operator.index in operators:
-                yield visit
+                yield visit.row
         for task in self.tasks:
             if task.operator.index in operators:
-                yield from (item for item in task.items() if isinstance(item, Visit))
+                yield from (item.row for item in task.items() if isinstance(item, Visit))
+            for operator, withheld in task.outbox.withheld.items():
+                if operator in operators:
+                    yield from (output.row for output in withheld.outputs)
         for partition in self._numbered:
             if partition.operator.index in operators:
-                yield from partition.held
+                yield from (visit.row for visit in partition.held)
 
 
 _LAST = (1 << 24) - 1  # as a sender, control comes after all tasks
@@ -414,9 +417,8 @@ class Channels(PlaneState):
                 return
             min(waiting, key=lambda source: (source.waiting_since(), source.partition.number)).emit_one()
 
-    def send_tuple(self, sender: Partition, receiver: Partition, row: Row) -> None:
-        """Send a tuple; it takes a place at the task where the receiver is now."""
-        origin = sender.task
+    def send_tuple(self, origin: TaskView, sender: Partition, receiver: Partition, row: Row) -> None:
+        """Send a tuple from the task at which it was made; it takes a place at that where the receiver is now."""
         task = receiver.task
         if row.born_ns >= receiver.placed_from_ns:
             task = receiver.placed.get(origin.index, task)

@@ -1,7 +1,9 @@
-"""Bounded queues: places at the receiving task, the outbox of the sending task, and who waits for whom.
+"""What a task has made and not sent: for want of a place at the receiver, or of a configuration that is late.
 
 This is backpressure by credits. A tuple needs a place at its receiver before it is sent, so a queue never exceeds its
 bound; a task with an unsent output starts nothing, so that a full queue stops the tasks upstream one after the other.
+
+What a task withholds for an operator, because control has not told it yet where that goes, stops nothing.
 """
 
 from __future__ import annotations
@@ -67,16 +69,42 @@ class Places:
             self.plane.tell()
 
 
+class Withheld:
+    """What a task withholds for one operator: outputs that are born from a time on, in the order in which it made them.
+
+    A watermark waits with them if one of them is older than it says, or if an earlier watermark waits. A farewell is a
+    watermark that says nothing, and waits behind any of them.
+    """
+
+    def __init__(self) -> None:
+        self.from_ns: int | None = None  # None: nothing is withheld
+        self.items: deque[Output | Passing] = deque()
+
+    @property
+    def outputs(self) -> list[Output]:
+        """Return the outputs that wait."""
+        return [item for item in self.items if isinstance(item, Output)]
+
+    def has_to_wait(self, item: Output | Passing) -> bool:
+        """Return whether an output or a watermark waits here."""
+        if isinstance(item, Output):
+            return self.from_ns is not None and item.row.born_ns >= self.from_ns
+        said = item.watermark
+        older = (one for one in self.outputs if said.again or one.row.created_ns < said.event_ns)
+        return next(older, None) is not None or any(isinstance(one, Passing) for one in self.items)
+
+
 class Outbox:
     """Outputs of a task that are made and not sent, and messages, in order; the head waits for room at its receiver.
 
     As long as it is not empty the task starts nothing. Invariant: the head waits at exactly one task (`_waits_at`), or
-    an event is set at which it goes on (`_loose`).
+    an event is set at which it goes on (`_loose`). What is `withheld`, by operator, stands beside that.
     """
 
     def __init__(self, plane: PlaneView, task: TaskView) -> None:
         self.plane, self.task = plane, task
         self.items: deque[Output | Letter | Passing] = deque()
+        self.withheld: dict[int, Withheld] = {}
         self._waits_at: PlacesView | None = None
         self._loose = False  # the head was removed, and an event is set at which the next one goes on
         self._blocked_ns, self._since_ns = 0, 0
@@ -88,7 +116,13 @@ class Outbox:
     @property
     def unsent(self) -> list[Output]:
         """Return the outputs that are left to send, without messages and watermarks."""
-        return [item for item in self.items if isinstance(item, Output)]
+        withheld = (one for each in self.withheld.values() for one in each.outputs)
+        return [*(item for item in self.items if isinstance(item, Output)), *withheld]
+
+    @property
+    def is_withholding(self) -> bool:
+        """Return whether something is withheld."""
+        return any(each.items for each in self.withheld.values())
 
     def blocked_ns(self) -> int:
         """Return for how long something was left to send, up to now."""
@@ -96,10 +130,12 @@ class Outbox:
 
     def offer(self, output: Output) -> None:
         """Send an output at once if nothing is before it and there is room; otherwise it waits."""
+        if self._is_withheld(output, output.receiver.operator.index):
+            return
         if self.items:
             self.items.append(output)
         elif output.receiver.task.places.has_room():
-            self.plane.send_tuple(*output)
+            self.plane.send_tuple(self.task, *output)
         else:
             self.items.append(output)
             self._since_ns = self.plane.clock.now_ns()
@@ -108,10 +144,34 @@ class Outbox:
 
     def pass_on(self, passing: Passing) -> None:
         """Send a watermark behind all outputs that are left to send."""
+        if self._is_withheld(passing, passing.task.operator.index):
+            return
         if self.items:
             self.items.append(passing)
         else:
             self.plane.watermarks.send(*passing)
+
+    def _is_withheld(self, item: Output | Passing, operator: int) -> bool:
+        """Return whether an item for an operator is withheld; then it waits from now on."""
+        each = self.withheld.get(operator)
+        if each is None or not each.has_to_wait(item):
+            return False
+        each.items.append(item)
+        return True
+
+    def withhold(self, operator: int, from_ns: int) -> None:
+        """Withhold outputs for an operator that are born from then on."""
+        self.withheld.setdefault(operator, Withheld()).from_ns = from_ns
+
+    def let_out(self, operator: int) -> None:
+        """Send what is withheld for an operator, in order: from here, also if key groups have left the task since."""
+        each = self.withheld[operator]
+        items, each.items, each.from_ns = each.items, deque(), None
+        for item in items:
+            if isinstance(item, Output):
+                self.plane.send_tuple(self.task, *item)
+            else:
+                self.plane.watermarks.send(*item)
 
     def post(self, letter: Letter) -> None:
         """Send a message behind all outputs that are left to send."""
@@ -157,7 +217,7 @@ class Outbox:
 
     def lose(self) -> list[Output]:
         """Empty the outbox of a dead task; return the outputs that are gone with it."""
-        lost, self.items = self.unsent, deque()
+        lost, self.items, self.withheld = self.unsent, deque(), {}
         self._stop_waiting()
         return lost
 
@@ -205,7 +265,7 @@ class Outbox:
     def _send_head(self) -> None:
         head = self.items.popleft()
         if isinstance(head, Output):
-            self.plane.send_tuple(*head)
+            self.plane.send_tuple(self.task, *head)
         elif isinstance(head, Letter):
             self.plane.send_message(*head)
         else:

@@ -18,6 +18,7 @@ from sim.control.placing import (
     check_stay,
     check_taken,
     check_times,
+    check_withholding,
     operators_above,
     senders_to,
 )
@@ -184,6 +185,22 @@ class Parcels(Channels):
                     partition.placed.pop(sender, None)  # the goal stays: something may be on its way there
                 else:
                     partition.placed[sender] = task
+
+    def withhold(self, task: int, operator: int, from_ns: int) -> None:
+        """Have a task withhold what it emits for an operator, if born from then on."""
+        task, operator, from_ns = check_withholding(self.plan, self.cluster, task, operator, from_ns)
+        outbox = self.tasks[task].outbox
+        if operator in outbox.withheld and outbox.withheld[operator].from_ns is not None:
+            raise ValueError("the task withholds what it emits for the operator already")
+        outbox.withhold(operator, from_ns)
+
+    def let_out(self, task: int, operator: int) -> None:
+        """Have a task send what it has withheld for an operator."""
+        task, operator, _ = check_withholding(self.plan, self.cluster, task, operator)
+        if operator in self.tasks[task].outbox.withheld:
+            self.tasks[task].outbox.let_out(operator)
+            self.notice(self.tasks[task])
+            self.tell()
 
     def take(self, partitions: Sequence[int]) -> Parcel:
         """Take the states of these partitions out of their task."""

@@ -69,6 +69,10 @@ class OutboxView(Protocol):
     def unsent(self) -> list[Output]:
         """Return the outputs that are left to send."""
 
+    @property
+    def withheld(self) -> dict[int, Any]:
+        """Return what is withheld, by operator: `outbox.Withheld`."""
+
 
 class ProcessorView(Protocol):
     """The processor of a host: `host.Processor`."""

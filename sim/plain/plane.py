@@ -378,6 +378,8 @@ class PlainPlane(Acks, Trims, Parcels, Actions, GroupInstances):
         """Return (task, host, queue, busy_ns, buffered) of each live task."""
         buffered: dict[TaskView, int] = dict.fromkeys(self.tasks, 0)
         held: dict[TaskView, int] = dict.fromkeys(self.tasks, 0)
+        for task in self.tasks:
+            buffered[task] += sum(len(each.outputs) for each in task.outbox.withheld.values())
         for partition in self._numbered:
             buffered[partition.task] += partition.kept_rows()
             held[partition.goal or partition.task] += len(partition.held)

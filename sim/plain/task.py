@@ -121,8 +121,8 @@ class Task:
 
     @property
     def empty(self) -> bool:
-        """Return whether nothing waits, nothing is served and nothing is left to send."""
-        lanes = self.front or self.queue or self.serving or self.outbox
+        """Return whether nothing waits, nothing is served and nothing is left to send or withheld."""
+        lanes = self.front or self.queue or self.serving or self.outbox or self.outbox.is_withholding
         return not (lanes or self.in_hand or self.side or self.back)
 
     @property

@@ -185,8 +185,8 @@ class PlaneView(Protocol):
     def emit_waiting(self, task: TaskView) -> None:
         """Let the sources of a task emit tuples that wait."""
 
-    def send_tuple(self, sender: Partition, receiver: Partition, row: Row) -> None:
-        """Send a tuple over its channel."""
+    def send_tuple(self, origin: TaskView, sender: Partition, receiver: Partition, row: Row) -> None:
+        """Send a tuple from a task over its channel."""
 
     def send_message(self, message: Message, task: TaskView, size_bytes: int) -> None:
         """Send a message over its channel."""

@@ -15,8 +15,9 @@ from sim.migration.protocols.megaphone import Megaphone
 from sim.migration.protocols.pause_and_resume import PauseAndResume
 from sim.migration.protocols.stop_and_restart import StopAndRestart
 from sim.migration.reconfiguration import Reconfiguration, ReconfigurationContext
-from sim.plain.channels import Channels
+from sim.plain.channels import Channels, PlaneState
 from sim.plain.open_keys import OpenKey
+from sim.plain.outbox import Outbox
 from sim.plain.parcels import Parcels
 from sim.plain.partition import Contents, Partition
 from sim.plain.plane import PlainPlane
@@ -245,6 +246,61 @@ def announce_what_is_on_its_way(patch: Patch) -> None:
         return self.next == "lag" and 0 < step < len(self.steps)
 
     patch.setattr(Reconfiguration, "announced", announced)
+
+
+# -- configurations that are late
+
+OF_LATE = (
+    "who sends goes on sending what is ahead of a configuration that is late",
+    "what is withheld leaves before its task goes by the configuration",
+    "what is withheld leaves in another order than it was made in",
+    "frontiers do not count what is withheld",
+    "a step begins before those who send have its configuration",
+)
+"""Mutants that need a configuration that is late."""
+
+
+@broken(OF_LATE[0])
+def withhold_nothing(patch: Patch) -> None:
+    patch.setattr(Megaphone, "on_ahead", lambda *_: None)
+
+
+@broken(OF_LATE[1])
+def let_out_too_early(patch: Patch) -> None:
+    def on_configure(self: Megaphone, ctx: ReconfigurationContext, message: Message) -> None:
+        assert isinstance(message.note, int)
+        if self.plan.late_ns:
+            ctx.let_out()
+        ctx.place(message.note)
+
+    patch.setattr(Megaphone, "on_configure", on_configure)
+
+
+@broken(OF_LATE[2])
+def let_out_in_another_order(patch: Patch) -> None:
+    right = Outbox.let_out
+
+    def let_out(self: Outbox, operator: int) -> None:
+        self.withheld[operator].items.reverse()
+        right(self, operator)
+
+    patch.setattr(Outbox, "let_out", let_out)
+
+
+@broken(OF_LATE[3])
+def look_past_what_is_withheld(patch: Patch) -> None:
+    right = PlaneState._rows_at
+
+    def rows_at(self: PlaneState, operators: Any) -> Any:
+        withheld = {id(output.row) for task in self.tasks for output in task.outbox.unsent}
+        return (row for row in right(self, operators) if id(row) not in withheld)
+
+    patch.setattr(PlaneState, "_rows_at", rows_at)
+
+
+@broken(OF_LATE[4])
+def begin_before_the_update(patch: Patch) -> None:
+    patch.setattr(Megaphone, "_may_begin", lambda self, step: bool(self.heard(f"awaited {step}")))
 
 
 # -- post-dated outputs

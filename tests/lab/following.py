@@ -45,9 +45,9 @@ class Followed:
         ships, drops, comes = plane.send_tuple, plane.drop, plane.hand_over
         postpones, emits = plane.postpone, plane.emit
 
-        def sends(sender: Partition, receiver: Partition, row: Row) -> None:
+        def sends(origin: TaskView, sender: Partition, receiver: Partition, row: Row) -> None:
             self.sent[receiver.number, row.id] += 1
-            ships(sender, receiver, row)
+            ships(origin, sender, receiver, row)
 
         def loses(visit: Visit, task: TaskView, reason: str) -> None:
             self.dropped[visit.partition.number, visit.row.id] += 1
@@ -84,6 +84,9 @@ class Followed:
                     self._is_lost(one)
                 elif host in self.at_risk.get(one, set()):
                     self.may_be_lost.add(one)
+            for task in plane.tasks:  # what it withholds would have been sent
+                if task.host.index == host:
+                    self.sent.update((one.receiver.number, one.row.id) for one in task.outbox.unsent)
             crash(host)
 
         def takes(partitions: Sequence[int]) -> Any:
@@ -194,6 +197,8 @@ class Followed:
                 yield "something waits for ever"
         if any(task.alive and (task.side or task.rules or task.paused_until_ns) for task in plane.tasks):
             yield "a task stands still for ever"
+        if any(task.outbox.unsent for task in plane.tasks):
+            yield "a task withholds something for ever"
 
     def _of_ledger(self) -> Iterator[str]:
         """Compare what the audit has as lost with what was seen: what was never sent follows from something lost."""

@@ -14,6 +14,7 @@ from sim.migration.reconfiguration import ReconfigurationContext
 from sim.plain.partition import Message as Letter
 
 FROM_CONTROL = (1 << 24) - 1  # as a sender
+IN_TIME = ("ahead", "configure")  # what control tells in time
 
 
 class Punctual(Chooser):
@@ -37,17 +38,20 @@ class Punctual(Chooser):
             lab.plane.passed(operator, time_ns, token)
 
         def sends(message: Message, turn: bool, channels: int = 0) -> None:
-            if message.kind == "configure":
+            if message.kind in IN_TIME:
                 assert isinstance(message.note, int)
-                self.due.setdefault(("channel", message.to, FROM_CONTROL), deque()).append(message.note)
+                # What is known to be late has no time of its own, and comes within the latency all the same.
+                is_known = message.kind == "configure" and runtime.runs[message.run].plan.late_ns
+                at_ns = clock.now_ns() + lab.plan.latency_ns + 1 if is_known else message.note
+                self.due.setdefault(("channel", message.to, FROM_CONTROL), deque()).append(at_ns)
             send(message, turn, channels)
 
         runtime._later = lambda call: clock.add(("told", 0, 0), lambda _: call())
         runtime._asks, runtime.send = asks, sends
 
     def is_late(self, message: Message) -> bool:
-        """Return whether control has told a configuration after its time: a fault of the laboratory alone."""
-        return self.now_ns() >= self.due["channel", message.to, FROM_CONTROL].popleft()
+        """Return whether control has told something after its time: a fault of the laboratory alone."""
+        return message.kind in IN_TIME and self.now_ns() >= self.due["channel", message.to, FROM_CONTROL].popleft()
 
     def choose(self, lanes: dict[Place, deque[Step]]) -> Place:
         # A line of a file may lie far ahead of what is told after it.
@@ -115,6 +119,22 @@ class SteppedContext(ReconfigurationContext):
         """Note that a step is awaited; then do it."""
         self._runtime.awaits(self._run, step)  # type: ignore[attr-defined]
         super().when_passed(step, kind, then)
+
+    def when_due(self, step: int, kind: str, note: object) -> None:
+        """Send itself the message when it is due: here a time may be over early."""
+        run = self._run
+        sent_ns = run.times[step].from_ns - self._state.plan.latency_ns - run.by_time + run.plan.late_ns
+        self._state.clock.process(self._when(sent_ns, kind, note))
+
+    def when_heard(self, kind: str, note: object) -> None:
+        """Send itself the message when the latency is over."""
+        clock: Any = self._state.clock
+        clock.process(self._when(clock.now_ns() + self._state.plan.latency_ns + 1, kind, note))
+
+    def _when(self, at_ns: int, kind: str, note: object) -> Process:
+        clock: Any = self._state.clock
+        yield clock.reach(at_ns)
+        self._runtime.reach(Message(self._run.number, kind, self.me, self.me, note))
 
 
 class SteppedMegaphone(Megaphone):

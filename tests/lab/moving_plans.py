@@ -18,7 +18,7 @@ from lab.following import Followed
 from lab.frontiers import Punctual, Queues, SteppedMegaphone
 from lab.invariants import NothingWaits, OneLives
 from lab.job import Job
-from lab.reconfiguring import Keys, drawn_plan
+from lab.planned_jobs import Keys, drawn_plan, late_plans
 from lab.recovering import Case, Recovering, drawn_case, drawn_crashes
 from lab.scheduler import Chooser
 from lab.shapes import CHAIN, KEYED
@@ -55,7 +55,8 @@ def moving_job_of(number: int) -> Job:
         back = operator in moved and draw.random() < 0.4
         plans.append(drawn_plan(draw, operator, tasks, groups, draw.choice(PROTOCOLS), back))
         moved.add(operator)
-    return replace(job, plans=tuple(plans), rules=replace(its.rules, commits=False), seed=number)
+    late = late_plans(Random(f"late moving plans {number}"), map(dict, plans), 0.4)
+    return replace(job, plans=late, rules=replace(its.rules, commits=False), seed=number)
 
 
 def drawn(kind: str, seed: int) -> Case:
@@ -106,9 +107,9 @@ class Planned(Recovering):
         deliver = runtime.deliver
 
         def delivers(message: Message) -> None:
+            if self.punctual.is_late(message):
+                self.faults["control tells too late"] += 1
             if message.kind == "configure":
-                if self.punctual.is_late(message):
-                    self.faults["control tells too late"] += 1
                 self.note("configured")
             deliver(message)
             if message.kind == "stepped":

@@ -12,117 +12,25 @@ import argparse
 import sys
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import cache
 from random import Random
 from typing import Any
 
 import pytest
 
-from lab.broken_reconfigurations import MUTANTS, OF_FILES
+from lab.broken_reconfigurations import MUTANTS, OF_FILES, OF_LATE
 from lab.frontiers import Punctual, Queues, SteppedMegaphone
 from lab.invariants import NothingWaits, Seen
-from lab.job import Job, random_job
+from lab.job import Job
 from lab.laboratory import Laboratory
+from lab.planned_jobs import JOBS, filed_job_of, job_of, late_job_of
 from lab.scheduler import Chooser, Listed, Place, Seeded, Step
-from lab.shapes import CHAIN, KEYED
 from models.planning.reconfiguration import moves_of
 from models.scenario.events import Reconfigure
 from sim.migration.protocol import Message
 from sim.plain.audit import ledger
-from sim.plain.partition import Partition, Row, Visit
+from sim.plain.partition import Partition, Row, TaskView, Visit
 
-JOBS, MOST_STEPS = 120, 20_000
-DRAWN = [CHAIN, CHAIN, "fan_out", "diamond", "fan_in", "mixed", "unkeyed"]
-PROTOCOLS = ("megaphone", "megaphone", "megaphone", "pause-and-resume", "stop-and-restart")
-STRATEGIES: tuple[dict[str, Any], ...] = (
-    {"strategy": "all-at-once"},
-    {"strategy": "fluid"},
-    {"strategy": "batched", "size": 2},
-    {"strategy": "optimised"},
-)
-Keys = tuple[tuple[str, Any], ...]
-
-
-def drawn_plan(draw: Random, operator: str, tasks: int, groups: int, protocol: str, back: bool) -> Keys:
-    """Return the keys of an event."""
-    keys: dict[str, Any] = {"operator": operator, "protocol": protocol}
-    if protocol == "megaphone":
-        keys |= draw.choice(STRATEGIES) | {"scope": draw.choice(["operator", "bin"])}
-        keys |= draw.choice([{}, {"gap": "drain"}, {"gap": "drain"}, {"gap": "5 ns"}, {"next": "lag"}, {"next": "lag"}])
-        keys["overlap"] = draw.choice(["none", "pipelined"])
-    elif protocol == "stop-and-restart" and draw.random() < 0.5:
-        keys["restart"] = "5 ns"
-    if back:
-        keys["plan"] = "back"
-    elif draw.random() < 0.7:
-        keys["owners"] = tuple(draw.randrange(tasks) for _ in range(groups))
-    elif draw.random() < 0.5:
-        keys["tasks"] = draw.randint(1, tasks)
-    return tuple(keys.items())
-
-
-@cache
-def job_of(number: int) -> Job:
-    """Return one of the jobs."""
-    draw = Random(f"plans {number}")
-    job = random_job(draw.randrange(24), draw.choice([1, 2]), draw.choice([1, 2, 3]), 1, (4, 8, 12, 20))
-    tasks = draw.choice([2, 3])
-    job = replace(
-        job,
-        shape=DRAWN[number % len(DRAWN)],
-        groups={2: 2, 3: 4}[tasks] * draw.choice([1, 2]),  # a power of two
-        tasks=tasks,
-        hosts=draw.choice([2, 4, 6]),
-        seed=number,
-    )
-    keyed = [name for name, node in job.dataflow.items() if node.kind == KEYED]
-    protocols = [draw.choice(PROTOCOLS) for _ in range(draw.choice([1, 1, 2]))]
-    plans, moved = list[Keys](), set[str]()
-    for protocol in protocols:
-        operator = draw.choice([keyed[0], keyed[-1], draw.choice(keyed)])
-        back = operator in moved and draw.random() < 0.4
-        plans.append(drawn_plan(draw, operator, tasks, job.groups, protocol, back))
-        moved.add(operator)
-    drains = "stop-and-restart" not in protocols  # post-dated outputs do not
-    postponed = tuple(name for name in job.stateful if draw.random() < 0.4) if drains else ()
-    return replace(job, plans=tuple(plans), postponed=postponed)
-
-
-def drawn_file(draw: Random, tasks: int, groups: int) -> str:
-    """Return a migration file: lines that move what the line before moves again, at the same time or much later."""
-    lines, at_ns = [f"M 0 {' '.join(str(group % tasks) for group in range(groups))}"], 0
-    moved = list(range(groups))
-    for _ in range(draw.choice([1, 2, 4, 6])):
-        at_ns += draw.choice([0, 0, 1, 25, 100])
-        if draw.random() < 0.2:
-            lines.append(f"M {at_ns} {' '.join(str(draw.randrange(tasks)) for _ in range(groups))}")
-            continue
-        moved = draw.sample(moved if draw.random() < 0.5 else range(groups), draw.randint(1, min(3, len(moved))))
-        lines.append(f"D {at_ns} {' '.join(f'{group} {draw.randrange(tasks)}' for group in moved)}")
-    return "\n".join(lines) + "\n"
-
-
-@cache
-def filed_job_of(number: int) -> Job:
-    """Return one of the jobs whose plans come from migration files; a plan without one may follow."""
-    draw = Random(f"files {number}")
-    job = job_of(number)
-    groups = draw.choice([4, 8])  # a power of two
-    keyed = [name for name, node in job.dataflow.items() if node.kind == KEYED]
-    plans, lines = list[Keys](), list[str]()
-    operator = draw.choice(keyed)
-    for _ in range(draw.choice([1, 1, 2])):
-        keys = dict(drawn_plan(draw, operator, job.tasks, groups, "megaphone", back=False))
-        keys = {key: value for key, value in keys.items() if key not in ("strategy", "size", "owners", "tasks")}
-        plans.append(tuple((keys | {"file": f"plan{len(plans)}.txt", "at": "0 s"}).items()))
-        lines.append(drawn_file(draw, job.tasks, groups))
-        operator = draw.choice([operator, *keyed])
-    if draw.random() < 0.3:
-        last = dict(drawn_plan(draw, operator, job.tasks, groups, "megaphone", back=True))
-        plans.append(tuple((last | {"at": "0 s"}).items()))
-    postponed = tuple(name for name in job.stateful if draw.random() < 0.4)
-    return replace(job, groups=groups, plans=tuple(plans), lines=tuple(lines), postponed=postponed)
+MOST_STEPS = 20_000
 
 
 class Reconfiguring:
@@ -151,14 +59,22 @@ class Reconfiguring:
     @classmethod
     def drawn(cls, seed: int) -> Reconfiguring:
         """Return that of a seed."""
-        draw = Random(f"plans case {seed}")
-        return cls(job_of(draw.randrange(JOBS)), Seeded(seed), draw.random() < 0.5, draw.random() < 0.5)
+        return cls._of("plans", job_of, seed)
 
     @classmethod
     def filed(cls, seed: int) -> Reconfiguring:
         """Return that of a seed, of those whose plans come from migration files."""
-        draw = Random(f"files case {seed}")
-        return cls(filed_job_of(draw.randrange(JOBS)), Seeded(seed), draw.random() < 0.5, draw.random() < 0.5)
+        return cls._of("files", filed_job_of, seed)
+
+    @classmethod
+    def late(cls, seed: int) -> Reconfiguring:
+        """Return that of a seed, of those whose configurations are late."""
+        return cls._of("late", late_job_of, seed)
+
+    @classmethod
+    def _of(cls, kind: str, job_of: Callable[[int], Job], seed: int) -> Reconfiguring:
+        draw = Random(f"{kind} case {seed}")
+        return cls(job_of(draw.randrange(JOBS)), Seeded(seed), draw.random() < 0.5, draw.random() < 0.5)
 
     @classmethod
     def tiny(cls, chooser: Chooser, plan: Mapping[str, Any], postponed: bool = False) -> Reconfiguring:
@@ -190,7 +106,9 @@ class Reconfiguring:
 
         def delivers(message: Message) -> None:
             self.met[message.kind] += 1
-            if message.kind == "configure" and self.punctual.is_late(message):
+            if message.kind == "configure":
+                self.met["withheld"] += len(plane.tasks[message.to].outbox.unsent)
+            if self.punctual.is_late(message):
                 self.faults["control tells too late"] += 1
             deliver(message)
             self._has_heard(message)
@@ -204,7 +122,7 @@ class Reconfiguring:
             self._comes(parcel)
             put(parcel, task)
 
-        def sends_tuple(sender: Partition, receiver: Partition, row: Row) -> None:
+        def sends_tuple(origin: TaskView, sender: Partition, receiver: Partition, row: Row) -> None:
             self._sent[receiver.number, row.id] += 1
             if row.created_ns > clock.now_ns():
                 self.faults["an output leaves before its time"] += 1
@@ -212,7 +130,7 @@ class Reconfiguring:
                 self.faults["an output leaves while its key group is live nowhere"] += 1
             if sender.task.index in self._stopped and self._completing != sender.task.index:
                 self.faults["a post-dated output leaves a task that waits for a step"] += 1
-            ships(sender, receiver, row)
+            ships(origin, sender, receiver, row)
 
         runtime.deliver = delivers  # type: ignore[method-assign]
         plane.take, plane.put, plane.send_tuple = takes, puts, sends_tuple  # type: ignore[method-assign]
@@ -353,7 +271,7 @@ class Reconfiguring:
         if self.lab.moving or any(run.completed_ns is None for run in self.reconfigurations.runs):
             self.faults["a plan does not end"] += 1
         for task in self.plane.tasks:
-            if task.side or task.rules or task.paused_until_ns:
+            if task.side or task.rules or task.paused_until_ns or task.outbox.unsent:
                 self.faults[f"{task.operator.name} still waits"] += 1
         self._check_places()
         self._check_order()
@@ -389,13 +307,26 @@ class Reconfiguring:
                     last[way] = sequence
 
 
-def campaign(seeds: range, files: bool = False) -> Counter[str]:
-    """Run these seeds, with plans from files or without; return what they have met."""
+MADE: Mapping[str, Callable[[int], Reconfiguring]] = {
+    "": Reconfiguring.drawn,
+    "files": Reconfiguring.filed,
+    "late": Reconfiguring.late,
+}
+"""What is run of a seed, by option."""
+
+
+def made_for(title: str) -> Callable[[int], Reconfiguring]:
+    """Return what is run of a seed to notice a mutant."""
+    return MADE["files" if title in OF_FILES else "late" if title in OF_LATE else ""]
+
+
+def campaign(seeds: range, option: str = "") -> Counter[str]:
+    """Run these seeds, with plans from files, with configurations that are late, or without; return what they met."""
     met = Counter[str]()
     for seed in seeds:
-        one = Reconfiguring.filed(seed) if files else Reconfiguring.drawn(seed)
+        one = MADE[option](seed)
         faults = one.run()
-        command = f"PYTHONPATH=tests python -m lab.reconfiguring --seed {seed}{' --files' * files}"
+        command = f"PYTHONPATH=tests python -m lab.reconfiguring --seed {seed} {option and '--' + option}"
         assert faults == [], f"{command}: {faults}"
         met.update(one.met)
         met.update(run.strategy for run in one.reconfigurations.runs)
@@ -438,7 +369,7 @@ def noticed(title: str, seeds: Sequence[int]) -> int | None:
     """Return the first of these seeds with which a mutant is noticed, or None."""
     with pytest.MonkeyPatch.context() as patch:
         MUTANTS[title](patch)
-        made = Reconfiguring.filed if title in OF_FILES else Reconfiguring.drawn
+        made = made_for(title)
         return next((seed for seed in seeds if made(seed).run()), None)
 
 
@@ -447,12 +378,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m lab.reconfiguring", description=__doc__)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--mutant", help="break this on purpose", choices=[*MUTANTS])
-    parser.add_argument("--files", help="one whose plans come from migration files", action="store_true")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--files", help="one whose plans come from migration files", action="store_true")
+    kind.add_argument("--late", help="one whose configurations are late", action="store_true")
     asked = parser.parse_args()
     with pytest.MonkeyPatch.context() as patch:
         if asked.mutant:
             MUTANTS[asked.mutant](patch)
-        one = Reconfiguring.filed(asked.seed) if asked.files else Reconfiguring.drawn(asked.seed)
+        one = MADE["files" if asked.files else "late" if asked.late else ""](asked.seed)
         faults = one.run()
         print(f"{one.job}\n{one.lab.clock.now_ns()} steps: {'; '.join(faults) or 'nothing is wrong'}")
     return 1 if faults else 0

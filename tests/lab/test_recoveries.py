@@ -100,7 +100,7 @@ FIRST: Mapping[str, int] = {
     "key groups do not wait for checkpoints": 13,
     "a checkpoint waits for a move that is not made": 76,
     "barriers of a checkpoint that has expired go where key groups are now": 87,
-    "the first queue that is empty lets the next step begin": 778,
+    "the first queue that is empty lets the next step begin": 1154,
     "what has left the dead is lost with them": 154,
     "a state that has come is lost with the task that it has left": 286,
     "a state that comes no more is waited for": 55,

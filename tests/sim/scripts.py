@@ -24,6 +24,7 @@ MOVES = ("instance", "route", "own", "copy", "adopt", "retire", "checkpoint", "t
 DATAFLOWS = ("kill", "start", "bring", "bring", "snapshot", "snapshot", "capture", "put", "put", "discard", "again")
 MOVES_ALONE = ("relocate", "relocate", "relocate", "place", "take")
 FRONTIERS = ("frontier", "shift", "shift")
+WITHHOLDING = ("withhold", "withhold", "let_out")
 ACKS = ("prepare", "commit", "commit", "rollback", "expire", "oldest")
 
 
@@ -48,6 +49,7 @@ class Scripted(Control):
         self.goals: dict[int, int] = {}  # partition -> its next task
         self.taken: dict[int, Parcel] = {}  # by the token of the message that they travel as
         self.shifting: dict[int, tuple[int, ...]] = {}  # token of the frontier: key groups
+        self.withheld: list[tuple[int, int]] = []  # (task, operator)
 
     def start(self) -> None:
         super().start()
@@ -149,6 +151,24 @@ class Scripted(Control):
             self._ask_for_frontier(draw.randrange(len(self.plan.operators)), max(0, now - draw.choice([0, 1, 50 * MS])))
         elif verb == "shift":
             self._shift()
+        elif verb in WITHHOLDING:
+            self._withhold(verb, task)
+
+    def _withhold(self, verb: str, task: int) -> None:
+        """Let a task withhold what is born from a time on, or one that does so send it."""
+        if verb == "let_out":
+            if self.withheld:
+                self.plane.let_out(*self.withheld.pop(self.draw.randrange(len(self.withheld))))
+            return
+        below = [edge.down.index for edge in self.plan.operators[self.cluster.task_operator[task]].edges]
+        operator, step = self.draw.choice(below or [0]), self.draw.choice([-50 * MS, 0, 5 * MS])
+        try:
+            self.plane.withhold(task, operator, max(0, self.clock.now_ns() + step))
+        except ValueError:
+            self.told.append((self.clock.now_ns(), "refused", "withhold"))
+            return
+        self.withheld.append((task, operator))
+        self.told.append((self.clock.now_ns(), "withholds", task))
 
     def _ask_for_frontier(self, operator: int, time_ns: int) -> None:
         self.sent += 1

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from lattices import lattice_job
-from scripts import FRONTIERS, MOVES_ALONE, VERBS, run_script, unchecked
+from scripts import FRONTIERS, MOVES_ALONE, VERBS, WITHHOLDING, run_script, unchecked
 from seeds import parts
 from small_jobs import random_job, with_fair_links, without_crashes
 from test_event_time_recovery import on_a_lattice, timers, windows
@@ -83,6 +83,31 @@ def test_event_time_and_windows_come_along_in_both_planes(seeds: range) -> None:
         assert beside_event_time(seed, seen) == [], seed
     assert seen["put"] > len(seeds)
     assert seen["passed"] > len(seeds)
+
+
+def withholding(seed: int, seen: Counter[str], plane: PlaneFactory = CompiledPlane) -> list[str]:
+    """Differences between a plane and its specification where tasks withhold outputs, and key groups leave them."""
+    draw = Random(f"withholding {seed}")
+    raw = job(seed)
+    if draw.random() < 0.6:
+        raw = without_crashes(draw.choice([timers, windows, on_a_lattice])(draw, fault_tolerance={"method": "none"}))
+    for operator in raw["operators"].values():
+        operator.pop("buffer", None)
+    verbs = (*FRONTIERS, *MOVES_ALONE, *WITHHOLDING, *WITHHOLDING, *draw.choice([[], ["pause", "unpause"], VERBS]))
+    (plain, told), (other, told_too) = (run_script(raw, one, seed, 60, verbs) for one in (PlainPlane, plane))
+    seen.update("a parcel" if isinstance(what, Parcel) else str(what) for _, what, *_ in told)
+    seen["lost"] += int(plain.tables["ledger"]["lost"].sum()) + int(plain.tables["ledger"]["duplicated"].sum())
+    return differences(plain, other) + ["told"] * (told != told_too)
+
+
+@pytest.mark.parametrize("seeds", parts(12, 600))
+def test_both_planes_withhold_the_same(seeds: range) -> None:
+    seen = Counter[str]()
+    for seed in seeds:
+        assert withholding(seed, seen) == [], seed
+    assert seen["withholds"] > 3 * len(seeds)
+    assert min(seen["put"], seen["passed"]) > len(seeds) // 2
+    assert seen["lost"] == 0
 
 
 def told_of_what_a_timer_owes(plane: PlaneFactory) -> list[bool]:
@@ -192,6 +217,10 @@ def test_nothing_is_changed_by_what_is_refused(control: Control) -> None:
         ("source or sink", lambda: plane.take([0])),
         ("no partition 99", lambda: plane.take([99])),
         ("there is no parcel", lambda: plane.put(0, 3)),
+        ("for an operator, or a sink", lambda: plane.withhold(0, 0, 0)),
+        ("for an operator, or a sink", lambda: plane.withhold(0, 7, 0)),
+        ("no live task that sends to op", lambda: plane.withhold(4, 1, 0)),
+        ("no live task that sends to op", lambda: plane.let_out(9, 1)),
     ]
     for words, act in refused:
         with pytest.raises(ValueError, match=words):
@@ -200,6 +229,22 @@ def test_nothing_is_changed_by_what_is_refused(control: Control) -> None:
     found = records(control, 1_000_000_000)
     untouched = simulate(unchecked(job_with_counts()), plane=type(plane))
     assert differences(untouched, found) == []
+
+
+def test_a_task_withholds_for_an_operator_once_at_a_time(control: Control) -> None:
+    plane = control.plane
+    plane.let_out(0, 1)  # nothing is withheld
+    plane.withhold(0, 1, 30_000_000)
+    with pytest.raises(ValueError, match="already"):
+        plane.withhold(0, 1, 40_000_000)
+    control.run(60_000_000)
+    plane.let_out(0, 1)
+    plane.withhold(0, 1, 90_000_000)
+    plane.let_out(0, 1)
+    control.run(1_000_000_000)
+    found = records(control, 1_000_000_000).tables["visits"]
+    untouched = simulate(unchecked(job_with_counts()), plane=type(plane)).tables["visits"]
+    assert len(found["task"]) == len(untouched["task"])
 
 
 def test_a_state_is_taken_when_all_senders_know_and_all_is_served(control: Control) -> None:
@@ -286,6 +331,8 @@ def test_what_is_no_whole_number_changes_nothing(control: Control) -> None:
         lambda: plane.place(1, [0.0, 1], ALL_TO_3),
         lambda: plane.place(1, [0, 1], [*ALL_TO_3[1:], 3.0]),
         lambda: plane.take([2.0]),
+        lambda: plane.withhold(0, 1, 0.0),
+        lambda: plane.let_out(0, 1.0),
     ):
         with pytest.raises(TypeError):
             act()

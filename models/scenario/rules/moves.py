@@ -26,5 +26,5 @@ def idle_moves(scenario: Scenario, inputs: RunInputs | None) -> Iterator[tuple[s
             text = "moves nothing: each key group is where it is to be"
             yield path_text(("events", name, key)), text
         elif event.earliest_s + event.late_s >= scenario.duration_s:
-            text = "is so long that the first configuration update comes after the end of the run: sources hold all"
+            text = "is so long that the first configuration update comes after the end of the run: who sends holds all"
             yield path_text(("events", name, "late")), text

@@ -130,15 +130,6 @@ def _of_reconfiguration(scenario: Scenario, name: str, event: Reconfigure) -> li
         found += [(f"{here}.kind", event.kind, f"{hint} it is") for hint in _not_beside_losses(scenario)]
     else:
         found += [(f"{here}.kind", event.kind, f"{hint} it is") for hint in _not_without_ids(scenario, event.protocol)]
-    if event.late_s:
-        shown = units.show(event.late_s, "s")
-        senders = [] if operator is None else [scenario.operators.get(one) for one in operator.inputs]
-        if any(one is not None and one.kind != "source" for one in senders):
-            # A task that serves what is older cannot pause for what is younger.
-            found.append((f"{here}.late", shown, "where sources alone send to the operator it is"))
-        others = (one for one in scenario.events.values() if isinstance(one, Reconfigure))
-        if any(one.operator != event.operator for one in others):
-            found.append((f"{here}.late", shown, "without reconfigurations of other operators it is"))
     return found
 
 

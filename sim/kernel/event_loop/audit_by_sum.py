@@ -102,6 +102,8 @@ def in_motion(state: State) -> tuple[np.ndarray, np.ndarray]:
         t = state.tasks[task]
         for head in (t.front_head, t.queue_head, t.serving_head, t.unsent_head, t.back_head, t.side_head):
             n = _list(state, head, partitions, ids, n)
+    for k in range(state.withheld.shape[0]):
+        n = _list(state, state.withheld[k].head, partitions, ids, n)
     return partitions[:n], ids[:n]
 
 

@@ -1,13 +1,15 @@
-"""The end of unsent outputs: they are sent, taken along by a replay, or lost with their task."""
+"""The end of unsent outputs, also of those that were withheld: they are sent, or taken along by a replay."""
 
 from __future__ import annotations
 
 from sim.clock import CREDIT as CREDITS
+from sim.kernel.event_loop.births import emits_from
 from sim.kernel.event_loop.channels import send_mail, send_over
 from sim.kernel.event_loop.codes import CREDIT, GO_ON, MAIL, NONE, TUPLE
 from sim.kernel.event_loop.events import next_serial, push
 from sim.kernel.event_loop.free_lists import free_visit
-from sim.kernel.event_loop.outbox import go_on_later, nothing_unsent, stop_waiting
+from sim.kernel.event_loop.outbox import go_on_later, nothing_unsent, stop_waiting, take_withheld
+from sim.kernel.event_loop.tasks import note_idle
 from sim.kernel.event_loop.watermarks import send_mark
 from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
@@ -35,7 +37,29 @@ def send_head(state: State, task: int) -> None:
     sender, receiver, tuple_id, created, key, node = e.ticket, e.partition, e.id, e.created, e.key, e.node
     free_visit(state, visit)
     state.tasks[state.partitions[receiver].task].taken += 1
-    send_over(state, sender, receiver, tuple_id, created, key, state.operators[t.operator].bytes, node)
+    send_over(state, task, sender, receiver, tuple_id, created, key, state.operators[t.operator].bytes, node)
+
+
+@kernel
+def let_out(state: State, found: int) -> None:
+    """Send what a task has withheld, from there, also if its key groups have moved to another task since."""
+    task, visit = state.withheld[found].task, take_withheld(state, found)
+    size = state.operators[state.tasks[task].operator].bytes
+    while visit != NONE:
+        e = state.visits[visit]
+        following = e.next
+        if e.kind == TUPLE:
+            sender, receiver, tuple_id, created, key, node = e.ticket, e.partition, e.id, e.created, e.key, e.node
+            if state.options.births:
+                emits_from(state, state.births[visit])
+            free_visit(state, visit)
+            send_over(state, task, sender, receiver, tuple_id, created, key, size, node)
+            if state.options.births:
+                emits_from(state, 0)
+        else:
+            send_mark(state, visit)
+        visit = following
+    note_idle(state, task)
 
 
 @kernel

@@ -34,7 +34,7 @@ from sim.kernel.event_loop.events import next_serial, push, push_arrival
 from sim.kernel.event_loop.fair_links import count_tuples, leaves_alone, post
 from sim.kernel.event_loop.free_lists import new_visit
 from sim.kernel.event_loop.hash_tables import position
-from sim.kernel.event_loop.outbox import put_unsent, takes_place
+from sim.kernel.event_loop.outbox import put_unsent, takes_place, withhold, withholds
 from sim.kernel.event_loop.service_times import draw_now
 from sim.kernel.event_loop.threads import hold_thread, shares_thread
 from sim.kernel.tools.cache import inlined, kernel, noinline
@@ -134,9 +134,18 @@ def _task_for(state: State, origin: int, receiver: int, created: int) -> int:
 
 
 @inlined
-def send(state: State, sender: int, receiver: int, tuple_id: int, created: int, key: int, size: int, node: int) -> None:
-    """Send a tuple to a partition: at once inside a host, over the link of the sender's host otherwise."""
-    origin = state.partitions[sender].task
+def send(
+    state: State,
+    origin: int,
+    sender: int,
+    receiver: int,
+    tuple_id: int,
+    created: int,
+    key: int,
+    size: int,
+    node: int,
+) -> None:
+    """Send a tuple from a task to a partition: at once inside a host, over the link of its host otherwise."""
     task = _task_for(state, origin, receiver, created)
     host = state.tasks[origin].host
     if host == state.tasks[task].host:  # no link: it arrives now, after what has been set for now before
@@ -184,16 +193,23 @@ def _on_its_way(
 
 @kernel
 def send_over(
-    state: State, sender: int, receiver: int, tuple_id: int, created: int, key: int, size: int, node: int
+    state: State,
+    origin: int,
+    sender: int,
+    receiver: int,
+    tuple_id: int,
+    created: int,
+    key: int,
+    size: int,
+    node: int,
 ) -> None:
     """The same where links may be shared evenly: when the tuple arrives is known once it has left."""
-    origin = state.partitions[sender].task
     task = _task_for(state, origin, receiver, created)
     host = state.tasks[origin].host
     if not state.hosts[host].fair or host == state.tasks[task].host:
         if shares_thread(state, origin, task):
             hold_thread(state, task)
-        send(state, sender, receiver, tuple_id, created, key, size, node)
+        send(state, origin, sender, receiver, tuple_id, created, key, size, node)
         return
     count_message(state, DATA, 1, size)
     if state.options.counts_load:
@@ -237,7 +253,7 @@ def emit_to(state: State, sender: int, receiver: int, tuple_id: int, created: in
         node = keep(state, sender, receiver, tuple_id, created, key, size) if _keeps(state, sender) else NONE
         if state.extended and state.options.unaligned:
             node = NONE  # it may be forgotten before it is applied
-        send(state, sender, receiver, tuple_id, created, key, size, node)
+        send(state, state.partitions[sender].task, sender, receiver, tuple_id, created, key, size, node)
 
 
 @kernel
@@ -270,10 +286,13 @@ def _emit_one(
         node = NONE
     if state.partitions[sender].muted:
         return
-    if state.options.bounded and not takes_place(state, sender, receiver):
+    withheld = withholds(state, sender, receiver, created) if state.options.withholds else NONE
+    if withheld != NONE:
+        withhold(state, withheld, new_visit(state), sender, receiver, tuple_id, created, key, node)
+    elif state.options.bounded and not takes_place(state, sender, receiver):
         put_unsent(state, new_visit(state), sender, receiver, tuple_id, created, key, node)
     else:
-        send_over(state, sender, receiver, tuple_id, created, key, size, node)
+        send_over(state, state.partitions[sender].task, sender, receiver, tuple_id, created, key, size, node)
 
 
 @noinline

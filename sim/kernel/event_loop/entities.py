@@ -65,7 +65,7 @@ TASK = in_lines(
         # `sharing`
         ("served", "i8"),  # of its tuples from the warm-up on, where the pace changes: time in service
         ("used", "i8"),  # and work that was done in it
-        # `outbox` and `backpressure`: queues with a bound
+        # `outbox` and `backpressure`: queues with a bound, and what is withheld
         ("places", "i8"),  # for tuples in the queue and under way, 0: no bound
         ("taken", "i8"),
         ("unsent_n", "i8"),  # outputs that wait for room at their receivers
@@ -75,6 +75,7 @@ TASK = in_lines(
         ("unsent_head", "i4"),
         ("unsent_tail", "i4"),
         ("waits_at", "i4"),  # the task at which the first of them waits for room, or NONE
+        ("withheld", "i4"),  # the first list of what it withholds for an operator, or NONE
         ("next_waiting", "i4"),  # behind this task, at the same receiver
         ("first_waiting", "i4"),  # of the tasks that wait for room here
         ("last_waiting", "i4"),

@@ -168,6 +168,9 @@ def _oldest_in_motion(state: State) -> int:
         oldest = min(
             oldest, _oldest_of(state, t.unsent_head), _oldest_of(state, t.back_head), _oldest_of(state, t.side_head)
         )
+    for k in range(state.withheld.shape[0]):
+        if state.withheld[k].outputs > 0:
+            oldest = min(oldest, state.withheld[k].oldest)
     for partition in range(state.partitions.shape[0]):
         oldest = min(oldest, _oldest_of(state, state.partitions[partition].held_head))
     return oldest

@@ -94,6 +94,9 @@ def before(state: State, operator: int, time: int) -> int:
         if leads_to(state, operator, t.operator):
             for head in (t.front_head, t.queue_head, t.serving_head, t.back_head, t.side_head):
                 found += _listed(state, head, time)
+    for k in range(state.withheld.shape[0]):
+        if leads_to(state, operator, state.withheld[k].operator):
+            found += _listed(state, state.withheld[k].head, time)
     for partition in range(state.partitions.shape[0]):
         u = state.partitions[partition]
         if leads_to(state, operator, u.operator):

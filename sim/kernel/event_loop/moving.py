@@ -16,12 +16,14 @@ from sim.control.placing import (
     check_stay,
     check_taken,
     check_times,
+    check_withholding,
     senders_to,
 )
-from sim.kernel.event_loop import emitting, event_time, frontiers, placing, pools, verbs
+from sim.kernel.event_loop import backpressure, emitting, event_time, frontiers, outbox, placing, pools, verbs
 from sim.kernel.event_loop.checkpoints import state_bytes
-from sim.kernel.event_loop.codes import NONE
+from sim.kernel.event_loop.codes import NEVER, NONE
 from sim.kernel.event_loop.frontiers import FRONTIER
+from sim.kernel.event_loop.outbox import WITHHELD
 from sim.kernel.tools.pointer import State
 from sim.plane_values import Parcel
 
@@ -82,6 +84,42 @@ class Moving(ABC):
                 state.tasks["routing"][sender] = state.routing.size
                 state.routing = np.append(state.routing, np.full(len(state.partitions), NONE, np.int32))
             placing.place(state, sender, first, tasks)
+
+    def withhold(self, task: int, operator: int, from_ns: int) -> None:
+        """Have a task withhold what it emits for an operator, if born from then on."""
+        task, operator, from_ns = check_withholding(self._plan, self._cluster, task, operator, from_ns)
+        state = self.state
+        found = int(outbox.withheld_for(state, task, operator))
+        if found != NONE and state.withheld["born_from"][found] != NEVER:
+            raise ValueError("the task withholds what it emits for the operator already")
+        self._act()
+        state.options["withholds"] = state.options["special"] = 1
+        if found == NONE:
+            found = self._more_withheld(task, operator)
+        state.withheld["born_from"][found] = from_ns
+
+    def _more_withheld(self, task: int, operator: int) -> int:
+        """Add a list of what a task withholds for an operator behind its others; return its number."""
+        state, made, found = self.state, np.zeros(1, WITHHELD), self.state.withheld.size
+        made["task"], made["operator"], made["oldest"] = task, operator, NEVER
+        made["head"] = made["tail"] = made["next"] = NONE
+        state.withheld = np.append(state.withheld, made)
+        its = np.flatnonzero(state.withheld["task"][:found] == task)
+        if its.size:
+            state.withheld["next"][its[-1]] = found
+        else:
+            state.tasks["withheld"][task] = found
+        return found
+
+    def let_out(self, task: int, operator: int) -> None:
+        """Have a task send what it has withheld for an operator."""
+        task, operator, _ = check_withholding(self._plan, self._cluster, task, operator)
+        found = int(outbox.withheld_for(self.state, task, operator))
+        if found != NONE:
+            self._act()
+            self._room(int(self.state.withheld["outputs"][found] + self.state.withheld["marks"][found]) + 2)
+            backpressure.let_out(self.state, found)
+            self._tell()
 
     def take(self, partitions: Sequence[int]) -> Parcel:
         """Take the states of these partitions out of their task."""

@@ -36,6 +36,7 @@ from sim.kernel.event_loop.answers import Answers
 from sim.kernel.event_loop.codes import ASKED, GROW, LIMIT, NONE, REFILL, ROUND, SLICED, TRIMMING, WORKED
 from sim.kernel.event_loop.entities import CHECKPOINT, MESSAGE_ROW
 from sim.kernel.event_loop.frontiers import FRONTIER
+from sim.kernel.event_loop.outbox import WITHHELD
 from sim.kernel.event_loop.parcels import Parcels
 from sim.kernel.event_loop.reading import Reading
 from sim.kernel.event_loop.rules import RULE
@@ -131,6 +132,7 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Reading, Answers):
             rules=np.zeros(0, RULE),
             timed=np.zeros(0, TIMED),
             routing=np.zeros(0, np.int32),
+            withheld=np.zeros(0, WITHHELD),
             frontiers=np.zeros(0, FRONTIER),
             above=operators_above(plan).ravel(),
             pending=setup.pending_records(sources.shape[0]),

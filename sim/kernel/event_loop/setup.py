@@ -229,8 +229,8 @@ def grown(state: State, tuples: int = 1) -> None:
         state.cell_index = index
 
 
-# What the plan fixes. The kernel only reads it; Python raises `paced`, `special` and
-# `placed` when a verb asks for more.
+# What the plan fixes. The kernel only reads it; Python raises `paced`, `special`, `placed` and
+# `withholds` when a verb asks for more.
 OPTIONS = np.dtype(
     [
         ("latency", "i8"),
@@ -263,8 +263,11 @@ OPTIONS = np.dtype(
         ("fair", "u1"),  # links are shared evenly,
         ("fair_hosts", "u1"),  # also those of hosts
         ("shares_uploads", "u1"),  # the link of the remote store is one of them: that of the last host, which is none
-        ("special", "u1"),  # bounded queues, chains, fair links, or partitions that are muted or have further instances
+        # Bounded queues, chains, fair links, outputs that are withheld, or partitions that are muted or have further
+        # instances.
+        ("special", "u1"),
         ("placed", "u1"),  # some task has been told to which tasks it sends
+        ("withholds", "u1"),  # some task withholds outputs, or has done so
         ("births", "u1"),  # frontiers ask when what windows made was born: `births` has a place for each visit
         ("counts_load", "u1"),  # what each partition does is counted
         ("acks", "u1"),  # there is an acker

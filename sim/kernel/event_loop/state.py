@@ -38,6 +38,7 @@ from sim.kernel.event_loop.heard import CHANNEL, HEARING, SPEAKER, VOICE
 from sim.kernel.event_loop.loop import REQUESTS
 from sim.kernel.event_loop.notices import TOLD
 from sim.kernel.event_loop.open_keys import OPEN_KEY, OPEN_KEYS
+from sim.kernel.event_loop.outbox import WITHHELD
 from sim.kernel.event_loop.passages import OVERTAKING
 from sim.kernel.event_loop.room import ROOM
 from sim.kernel.event_loop.rows import DELIVERY_ROW, RECORDING, VISIT_ROW
@@ -138,6 +139,7 @@ ROOMS = (
     Room("restoring", arrays={"channel_marks": _i8}),  # by channel and slot: what of it is in these snapshots
     Room("verbs", {"cluster": CLUSTER}, {"hosts": HOST}),
     Room("instances", arrays={"partitions": PARTITION}),
+    Room("outbox", arrays={"withheld": WITHHELD}),  # by task and operator, once it has withheld something
     Room("placing", arrays={"routing": _i4}),  # by partition, for each task that was told where groups are
     # That control waits for; and by operator, by operator: whether the second is the first or above it.
     Room("frontiers", arrays={"frontiers": FRONTIER, "above": np.dtype("u1")}),

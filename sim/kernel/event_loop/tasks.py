@@ -41,7 +41,7 @@ from sim.kernel.event_loop.frontiers import note_gone
 from sim.kernel.event_loop.hash_tables import entry_of, position, prefetch_key, touch_key
 from sim.kernel.event_loop.notices import notify
 from sim.kernel.event_loop.open_keys import count_in
-from sim.kernel.event_loop.outbox import leave_place
+from sim.kernel.event_loop.outbox import is_withholding, leave_place
 from sim.kernel.event_loop.restoring import note_past
 from sim.kernel.event_loop.roots import processed
 from sim.kernel.event_loop.rows import record_delivery, record_visit
@@ -64,8 +64,10 @@ DROPPED = np.dtype(
 
 @kernel
 def is_empty(state: State, task: int) -> bool:
-    """Return whether nothing waits at the task and nothing is served."""
+    """Return whether nothing waits at the task, nothing is served and nothing is left to send or withheld."""
     t = state.tasks[task]
+    if t.withheld != NONE and is_withholding(state, task):
+        return False
     lanes = t.front_head == NONE and t.queue_head == NONE and t.serving_head == NONE and t.unsent_head == NONE
     return lanes and t.hand_head == NONE and t.side_head == NONE and t.back_head == NONE
 

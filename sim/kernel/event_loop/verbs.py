@@ -13,7 +13,7 @@ from sim.kernel.event_loop.fair_links import close_link, forget_use, least_arriv
 from sim.kernel.event_loop.free_lists import free_transfer, free_visit, new_visit
 from sim.kernel.event_loop.hash_tables import cut_keys, find_pair
 from sim.kernel.event_loop.heard import leave, part, silence
-from sim.kernel.event_loop.outbox import give, leave_place, stop_waiting
+from sim.kernel.event_loop.outbox import count_withheld, give, leave_place, stop_waiting, take_withheld
 from sim.kernel.event_loop.passages import forget_passage
 from sim.kernel.event_loop.placing import forget_tables
 from sim.kernel.event_loop.restoring import restore_time
@@ -55,6 +55,7 @@ def add_task(state: State, task: int, operator: int, host: int, cores: int, idle
     t.unsent_head = t.unsent_tail = t.waits_at = t.next_waiting = t.first_waiting = t.last_waiting = NONE
     t.next_end = NEVER_ENDS
     t.routing = NONE
+    t.withheld = NONE
     state.cluster.threads += idle_threads
     c = state.cores[cores]
     t.place = task
@@ -111,6 +112,8 @@ def crash_task(state: State, task: int) -> None:
     _drop_chain(state, hand, task)
     if state.extended and state.options.bounded:
         _lose_unsent(state, task)
+    if state.extended and state.options.withholds:
+        _lose_withheld(state, task)
     if state.extended and state.options.acks:
         lose_acks(state, task)
 
@@ -122,12 +125,26 @@ def _lose_unsent(state: State, task: int) -> None:
     visit = t.unsent_head
     t.unsent_head = t.unsent_tail = NONE
     t.unsent_n = t.unsent_mail = 0
-    while visit != NONE:
-        following = state.visits[visit].next
-        if state.visits[visit].kind == TUPLE:
-            drop(state, visit, state.partitions[state.visits[visit].partition].task, death(state, task))
-        free_visit(state, visit)
-        visit = following
+    _drop_unsent(state, visit, task)
+
+
+@kernel
+def _lose_withheld(state: State, task: int) -> None:
+    found = state.tasks[task].withheld
+    while found != NONE:
+        _drop_unsent(state, take_withheld(state, found), task)
+        found = state.withheld[found].next
+
+
+@kernel
+def _drop_unsent(state: State, head: int, task: int) -> None:
+    """Drop outputs that a task has not sent at their receivers."""
+    while head != NONE:
+        following = state.visits[head].next
+        if state.visits[head].kind == TUPLE:
+            drop(state, head, state.partitions[state.visits[head].partition].task, death(state, task))
+        free_visit(state, head)
+        head = following
 
 
 @kernel
@@ -486,7 +503,7 @@ def sample_buffers(state: State, rows: np.ndarray) -> int:
         if t.alive:
             rows[n, 0] = task
             rows[n, 1] = t.taken if t.places > 0 else 0
-            rows[n, 2] = t.unsent_n
+            rows[n, 2] = t.unsent_n + count_withheld(state, task)
             rows[n, 3] = t.blocked + (state.clock.now - t.blocked_since if t.unsent_head != NONE else 0)
             for column in range(4, 7):
                 rows[n, column] = rows[task, column]
@@ -499,7 +516,7 @@ def sample(state: State, rows: np.ndarray) -> int:
     """Return rows (task, host, queue, busy, buffered) of the live tasks; how many."""
     for task in range(state.cluster.tasks):
         rows[task, 2] = state.tasks[task].queue_n + state.tasks[task].front_n + beside(state, task)
-        rows[task, 4] = 0
+        rows[task, 4] = count_withheld(state, task)
     for partition in range(state.partitions.shape[0]):
         u = state.partitions[partition]
         if u.task != NONE:

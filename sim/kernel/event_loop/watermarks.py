@@ -11,7 +11,7 @@ from sim.kernel.event_loop.codes import MARK, MARKED, NONE
 from sim.kernel.event_loop.events import next_serial, push
 from sim.kernel.event_loop.fair_links import post
 from sim.kernel.event_loop.free_lists import new_visit
-from sim.kernel.event_loop.outbox import put_behind
+from sim.kernel.event_loop.outbox import put_behind, withhold_mark, withholds_mark
 from sim.kernel.event_loop.threads import hold_thread, shares_thread
 from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
@@ -43,7 +43,10 @@ def new_mark(state: State, origin: int, task: int, event: int, again: int) -> in
 def pass_mark(state: State, origin: int, task: int, event: int, again: int) -> None:
     """Send a watermark behind all that the task of origin has left to send; after it others are heard `again`, too."""
     visit = new_mark(state, origin, task, event, again)
-    if state.tasks[origin].unsent_head == NONE:
+    withheld = withholds_mark(state, origin, task, event, again) if state.options.withholds else NONE
+    if withheld != NONE:
+        withhold_mark(state, withheld, visit)
+    elif state.tasks[origin].unsent_head == NONE:
         send_mark(state, visit)
     else:
         put_behind(state, visit, origin)

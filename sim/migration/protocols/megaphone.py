@@ -36,8 +36,8 @@ class Megaphone(ReconfigurationProtocol):
         from_ns = ctx.configure(step)
         if self.plan.late_ns:
             for task in self.plan.senders:
-                ctx.send(task, "ahead")
-            ctx.timer(self.plan.late_ns, "late", (step, from_ns))
+                ctx.send(task, "ahead", note=from_ns)
+            ctx.when_due(step, "late", (step, from_ns))
         else:
             self._update(ctx, from_ns)
 
@@ -121,14 +121,15 @@ class Megaphone(ReconfigurationProtocol):
     # -- F: at each task that sends to the operator
 
     def on_ahead(self, ctx: ReconfigurationContext, message: Message) -> None:
-        """The control frontier has come to a stop: all that is born from now on is ahead of it."""
-        ctx.pause()
+        """The control frontier stops at the time of a step: what is born from then on is ahead of it."""
+        assert isinstance(message.note, int)
+        ctx.withhold(message.note)
 
     def on_configure(self, ctx: ReconfigurationContext, message: Message) -> None:
         assert isinstance(message.note, int)
         ctx.place(message.note)
         if self.plan.late_ns:
-            ctx.resume()
+            ctx.let_out()
 
     # -- S: at the tasks of the operator
 

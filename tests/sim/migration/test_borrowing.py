@@ -359,7 +359,7 @@ def test_long_runs_in_which_key_groups_move_in_steps_are_lent() -> None:
         large(recording={"memory": True}),
         large(hosts={"h": {"count": 4, "cores": 2, "cpu": "processor-sharing"}}),
         moved_by(protocol="pause-and-resume", strategy="all-at-once"),
-        moved_by(late="1 ms"),  # sources pause
+        moved_by(late="1 ms"),  # senders withhold outputs
     ],
 )
 def test_other_runs_stay_in_the_event_loop(raw: dict[str, Any]) -> None:

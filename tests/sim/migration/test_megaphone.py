@@ -154,20 +154,22 @@ class Applied:
 
 @dataclass
 class Watched:
-    """A run on the plain plane, with all that the reconfigured operator has applied."""
+    """A run on the plain plane, with all that an operator has applied, which is reconfigured."""
 
     control: Control
+    name: str = "op"
     arrived: dict[Any, int] = field(default_factory=dict)  # id of a tuple -> when it came [ns]
     applied: list[Applied] = field(default_factory=list)
 
     @property
     def plans(self) -> Iterator[tuple[Reconfiguration, list[StepTimes]]]:
         for run in self.control.reconfigurations.runs:
-            yield run.plan, run.times
+            if run.plan.operator == self.operator:
+                yield run.plan, run.times
 
     def configuration(self, partition: int, time_ns: int) -> int:
         """The task that has a key group at a time, by the steps that have begun."""
-        task = self.control.plan.scenario.operators["op"].task_of(self.control.cluster.partition_index[partition])
+        task = self.control.plan.scenario.operators[self.name].task_of(self.control.cluster.partition_index[partition])
         first = next(t for t, o in enumerate(self.control.cluster.task_operator) if o == self.operator)
         task += first
         for plan, times in self.plans:
@@ -178,22 +180,22 @@ class Watched:
 
     @property
     def operator(self) -> int:
-        return next(one.index for one in self.control.plan.operators if one.name == "op")
+        return next(one.index for one in self.control.plan.operators if one.name == self.name)
 
 
-def watched(raw: dict[str, Any], patch: pytest.MonkeyPatch, lines: Lines = ()) -> Watched:
-    """The run of a job on the plain plane."""
-    found = Watched(made(raw, lines=lines))
+def watched(raw: dict[str, Any], patch: pytest.MonkeyPatch, lines: Lines = (), name: str = "op") -> Watched:
+    """The run of a job on the plain plane, and what the operator of that name has applied."""
+    found = Watched(made(raw, lines=lines), name)
     right, arrive = Task._complete, Task.arrive
 
     def arrives(self: Task, *items: Any) -> None:
-        if self.operator.name == "op":
+        if self.operator.name == name:
             now = self.plane.clock.now_ns()
             found.arrived |= {one.row.id: now for one in items if isinstance(one, Visit)}
         arrive(self, *items)
 
     def complete(self: Task, visit: Visit, now: int) -> None:
-        if self.operator.name == "op":
+        if self.operator.name == name:
             place = visit.partition.number, self.index
             sent = visit.origin.index, visit.number
             found.applied.append(Applied(now, visit.start_ns, *place, visit.row, *sent))
@@ -236,7 +238,7 @@ def _of_step(run: Watched, plan: Reconfiguration, times: list[StepTimes], k: int
         yield "something older is applied after the time of a step has passed"
     for carry in plan.steps[k]:
         # A state is written, sent and read; nothing is applied before.
-        least = step.passed_ns + heard + _least_ns(scenario, len(carry.partitions))
+        least = step.passed_ns + heard + _least_ns(scenario, run.name, len(carry.partitions))
         new = [one for one in run.applied if one.partition in carry.partitions and one.row.born_ns >= step.from_ns]
         if any(one.at_ns < least for one in new):
             yield "a tuple is applied before the state of its key group has come"
@@ -248,9 +250,9 @@ def _of_step(run: Watched, plan: Reconfiguration, times: list[StepTimes], k: int
         yield "a step begins before the one before is over"
 
 
-def _least_ns(scenario: Scenario, groups: int) -> int:
+def _least_ns(scenario: Scenario, name: str, groups: int) -> int:
     """The least time that the states of key groups of a fixed size take from one host to another, or on one."""
-    operator = scenario.operators["op"]
+    operator = scenario.operators[name]
     size = groups * 20_000 if operator.state is not None and operator.state.model == "fixed" else 0
     rates = (operator.serialise_bytes_per_s, operator.deserialise_bytes_per_s)
     return sum(int(size * 1e9 / rate) for rate in rates if rate)

@@ -236,7 +236,7 @@ BACK = {**MOVE, "at": "20 s", "plan": "back"}
         ({"events/back": BACK}, []),
         ({"events/back": BACK, "events/again": {**BACK, "at": "30 s"}}, [f"events.again.plan: {NOTHING}"]),
         ({"events/move/late": "49 s"}, []),
-        ({"events/move/late": "50 s"}, [f"events.move.late: {LATE}: sources hold all"]),
+        ({"events/move/late": "50 s"}, [f"events.move.late: {LATE}: who sends holds all"]),
         ({"operators/count/scan": "14.9 s"}, []),
         (
             {"operators/count/scan": "15 s"},
