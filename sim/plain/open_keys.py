@@ -6,7 +6,7 @@ count only while it is open again. What is known of a closed key is that it has 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass
@@ -23,6 +23,13 @@ class OpenKeys:
     def __init__(self) -> None:
         self.keys: dict[int, OpenKey] = {}
         self.closed: set[int] = set()
+
+    def copy(self) -> OpenKeys:
+        """Return a copy that later changes do not reach."""
+        made = OpenKeys()
+        made.keys = {key: replace(one) for key, one in self.keys.items()}
+        made.closed = set(self.closed)
+        return made
 
     @property
     def tuples(self) -> int:

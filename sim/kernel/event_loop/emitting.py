@@ -96,6 +96,11 @@ def emit_ticks(state: State, partition: int, upto: int) -> None:
 # Each is a visit with an event of its own, which names no task: where its partition is by then, it leaves. What is due
 # while the partition is on its way, or its task stops it, waits in a list of the partition.
 
+# One in a snapshot: made of a tuple with a key, which was the one at `place` among the applied tuples.
+SAVED_OUTPUT = np.dtype(
+    [("id", "u8"), ("born", "i8"), ("key", "i8"), ("made_of", "i8"), ("place", "i8"), ("partition", "i8")], align=True
+)
+
 
 @noinline
 def postpone(state: State, partition: int, tuple_id: int, born: int, key: int, made_of: int) -> None:
@@ -103,6 +108,15 @@ def postpone(state: State, partition: int, tuple_id: int, born: int, key: int, m
     if born <= state.clock.now:
         emit(state, partition, tuple_id, born, key)
         return
+    visit = _post_dated(state, partition, tuple_id, born, key, made_of, state.partitions[partition].applied - 1)
+    if _closes_keys(state, partition):
+        begin_to_wait(state, partition, made_of)
+    push(state, born, TIMERS + partition, state.visits[visit].serial, BORN, visit)
+
+
+@kernel
+def _post_dated(state: State, partition: int, tuple_id: int, born: int, key: int, made_of: int, place: int) -> int:
+    """Put an output into the state of a partition; return its visit, which has no event yet."""
     visit = new_visit(state)
     e = state.visits[visit]
     e.kind = POST_DATED
@@ -114,10 +128,22 @@ def postpone(state: State, partition: int, tuple_id: int, born: int, key: int, m
     e.wire = 0
     e.replayed = 0
     e.ticket = made_of
+    e.arrival = place
+    e.serial = next_serial(state)
     state.partitions[partition].post_dated += 1
-    if _closes_keys(state, partition):
-        begin_to_wait(state, partition, made_of)
-    push(state, born, TIMERS + partition, next_serial(state), BORN, visit)
+    return visit
+
+
+@kernel
+def post_date_again(state: State, partition: int, outputs: np.ndarray) -> None:
+    """Put the outputs (n,) of a restored state into it: those that are over, by time, and then the others, as made."""
+    for k in range(outputs.shape[0]):
+        one = outputs[k]
+        visit = _post_dated(state, partition, one.id, one.born, one.key, one.made_of, one.place)
+        if one.born <= state.clock.now:
+            _note_due(state, visit)
+        else:
+            push(state, one.born, TIMERS + partition, state.visits[visit].serial, BORN, visit)
 
 
 @kernel
@@ -130,16 +156,22 @@ def _closes_keys(state: State, partition: int) -> bool:
 def is_due(state: State, visit: int) -> None:
     """Emit an output at its time, unless it is lost, its partition is on its way, or its task stops it."""
     partition = state.visits[visit].partition
-    u = state.partitions[partition]
     if state.visits[visit].kind == GONE:
         free_visit(state, visit)
         return
+    _note_due(state, visit)
+    emit_overdue(state, partition)
+
+
+@kernel
+def _note_due(state: State, visit: int) -> None:
+    """Put an output behind those of its partition that are due."""
+    u = state.partitions[state.visits[visit].partition]
     if u.overdue_head == NONE:
         u.overdue_head = visit
     else:
         state.visits[u.overdue_tail].next = visit
     u.overdue_tail = visit
-    emit_overdue(state, partition)
 
 
 @kernel

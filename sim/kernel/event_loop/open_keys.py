@@ -82,6 +82,34 @@ def _is_closed(state: State, partition: int, key: int) -> bool:
     return bool((state.closed_keys[bit >> 3] >> (bit & 7)) & 1)
 
 
+def have_closed(state: State, operator: int, keys: np.ndarray) -> np.ndarray:
+    """Return whether these keys (n,) of an operator have closed (n,)."""
+    bits = int(state.operators["first_closed"][operator]) + keys
+    return (state.closed_keys[bits >> 3] >> (bits & 7)) & 1 != 0
+
+
+@kernel
+def restore_keys(state: State, partition: int, keys: np.ndarray, closed: np.ndarray, opened: np.ndarray) -> None:
+    """Have the `keys` of a partition (n,) be `closed` (n,) and open (m,) as in a snapshot."""
+    u = state.partitions[partition]
+    for k in range(keys.shape[0]):
+        place = _place(state, partition, keys[k])
+        if state.open_table[place].partition != NONE:
+            state.open_keys.count -= 1
+            _empty(state, place)
+        bit = state.operators[u.operator].first_closed + keys[k]
+        state.closed_keys[bit >> 3] &= 255 - (1 << (bit & 7))
+        if closed[k]:
+            state.closed_keys[bit >> 3] |= 1 << (bit & 7)
+    u.open_tuples = 0
+    for k in range(opened.shape[0]):
+        place = _place(state, partition, opened[k].key)
+        _enter(state, place, partition, opened[k].key)
+        state.open_table[place].outputs = opened[k].outputs
+        state.open_table[place].tuples = opened[k].tuples
+        u.open_tuples += opened[k].tuples
+
+
 @kernel
 def _close(state: State, place: int, partition: int, key: int) -> None:
     """Let the tuples of a key go; `place`: where it is, or would be."""
