@@ -362,7 +362,8 @@ class Channels(PlaneState):
         self.clock.at(output.born_ns, TIMERS + partition.number, lambda _: self._is_due(partition, output))
 
     def post_date_again(self, partition: Partition) -> None:
-        """Have the outputs of a state that was just restored wait for their times; those that are over are due."""
+        """Have the outputs of the stored checkpoint wait for their times; those that are over are due."""
+        partition.restore_post_dated(partition.checkpoint)
         now, waiting = self.clock.now_ns(), [*partition.post_dated.values()]
         partition.overdue = sorted((one for one in waiting if one.born_ns <= now), key=lambda one: one.born_ns)
         for output in waiting:

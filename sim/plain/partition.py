@@ -590,6 +590,8 @@ class Partition:
     def changed_bytes(self) -> int:
         """Return the size of the changes since the last snapshot, with outputs of a later time that are made since."""
         state, tuples = self.operator.description.state, len(self.applied) - self.applied_at_snapshot
+        if self.checkpoint and self.checkpoint.open_keys:
+            tuples = self.open_keys.added(self.checkpoint.open_keys)
         made = sum(one.place >= self.applied_at_snapshot for one in self.post_dated.values())
         later = made * self.operator.output_bytes
         if isinstance(state, FixedState):
@@ -671,11 +673,14 @@ class Partition:
         self.kept = {partition: deque(rows) for partition, rows in checkpoint.kept} if checkpoint else {}
         for partition in self.kept:
             partition.senders[self] = None
+        return missing
+
+    def restore_post_dated(self, checkpoint: Checkpoint | None) -> None:
+        """Have the outputs of a later time and the open keys of the checkpoint, or none."""
         # Copies: what the events of an earlier life find is another output.
         self.post_dated = {one.tuple_id: one._replace() for one in checkpoint.post_dated} if checkpoint else {}
         saved = checkpoint.open_keys if checkpoint else None
         self.open_keys = saved.copy() if saved else OpenKeys()
-        return missing
 
     def restore_event_time(self, checkpoint: Checkpoint | None, replays: bool) -> None:
         """Set event time to that of the checkpoint, or to the beginning."""

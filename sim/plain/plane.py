@@ -152,7 +152,8 @@ class PlainPlane(Acks, Trims, Parcels, Actions, GroupInstances):
         installed.restore_event_time(installed.checkpoint, self.plan.replays)
         if not self.trimming:
             missing = installed.install(installed.checkpoint)
-            self.post_date_again(installed)
+            if self.plan.replays:  # else what was lost is lost, and keys that have closed do not open again
+                self.post_date_again(installed)
             return missing
         missing = installed.install(self.trimming.state_to_restore(installed))
         self.trimming.begin_again(installed)

@@ -13,7 +13,7 @@ from sim.migration.protocols.pause_and_resume import PauseAndResume
 from sim.migration.reconfiguration import ReconfigurationContext, ReconfigurationRun
 from sim.migration.reconfigurations import Reconfigurations
 from sim.plain.parcels import Parcels
-from sim.plain.partition import Checkpoint, Contents, Partition, Visit
+from sim.plain.partition import Contents, Partition, Visit
 from sim.plain.plane import PlainPlane
 
 __all__ = ["HARMLESS", "MUTANTS"]
@@ -141,19 +141,12 @@ def dead_senders_are_not_waited_for(patch: Patch) -> None:
 
 @broken("losing", "post-dated outputs of a state that is lost leave")
 def outputs_of_a_lost_state_leave(patch: Patch) -> None:
-    forget, install = Partition.forget_volatile, Partition.install
+    right = Partition.forget_volatile
 
-    def forgets(self: Partition) -> list[Visit]:
-        kept = dict(self.post_dated), [*self.overdue]
-        held = forget(self)
-        self.post_dated, self.overdue = kept
+    def forget(self: Partition) -> list[Visit]:
+        post_dated, overdue = dict(self.post_dated), [*self.overdue]
+        held = right(self)
+        self.post_dated, self.overdue = post_dated, overdue
         return held
 
-    def installs(self: Partition, checkpoint: Checkpoint | None) -> int:
-        kept = self.post_dated, self.overdue
-        missing = install(self, checkpoint)
-        self.post_dated, self.overdue = kept
-        return missing
-
-    patch.setattr(Partition, "forget_volatile", forgets)
-    patch.setattr(Partition, "install", installs)
+    patch.setattr(Partition, "forget_volatile", forget)

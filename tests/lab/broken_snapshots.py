@@ -9,7 +9,6 @@ from typing import Any
 from lab.broken_losses import HARMLESS, MUTANTS, Patch, broken
 from sim.plain import audit
 from sim.plain.channels import Channels, PlaneState
-from sim.plain.open_keys import OpenKey
 from sim.plain.partition import Checkpoint, Partition, PostDated, Visit
 from sim.plain.plane import PlainPlane
 
@@ -51,29 +50,27 @@ def open_keys_are_not_copied(patch: Patch) -> None:
 
 @broken("post-dated", "a key that has closed since the checkpoint stays closed")
 def closed_keys_stay(patch: Patch) -> None:
-    right = Partition.install
+    right = Partition.restore_post_dated
 
-    def install(self: Partition, checkpoint: Checkpoint | None) -> int:
+    def restore(self: Partition, checkpoint: Checkpoint | None) -> None:
         closed = self.open_keys.closed
-        missing = right(self, checkpoint)
+        right(self, checkpoint)
         self.open_keys.closed |= closed
-        return missing
 
-    patch.setattr(Partition, "install", install)
+    patch.setattr(Partition, "restore_post_dated", restore)
 
 
 @broken("post-dated", "a key that was opened since the checkpoint stays open")
 def open_keys_stay(patch: Patch) -> None:
-    right = Partition.install
+    right = Partition.restore_post_dated
 
-    def install(self: Partition, checkpoint: Checkpoint | None) -> int:
+    def restore(self: Partition, checkpoint: Checkpoint | None) -> None:
         before = self.open_keys.keys
-        missing = right(self, checkpoint)
+        right(self, checkpoint)
         for key, one in before.items():
-            self.open_keys.keys.setdefault(key, OpenKey(one.outputs, one.tuples))
-        return missing
+            self.open_keys.keys.setdefault(key, replace(one))
 
-    patch.setattr(Partition, "install", install)
+    patch.setattr(Partition, "restore_post_dated", restore)
 
 
 @broken("post-dated", "an output leaves that was post-dated in an earlier life")
@@ -92,7 +89,7 @@ def earlier_lives_go_on(patch: Patch) -> None:
 
 @broken("post-dated", "outputs that were made since the checkpoint are in the state that comes back")
 def later_outputs_stay(patch: Patch) -> None:
-    forget, install = Partition.forget_volatile, Partition.install
+    forget, restore = Partition.forget_volatile, Partition.restore_post_dated
 
     def forgets(self: Partition) -> list[Visit]:
         kept = dict(self.post_dated)
@@ -100,16 +97,15 @@ def later_outputs_stay(patch: Patch) -> None:
         self.post_dated = kept
         return held
 
-    def installs(self: Partition, checkpoint: Checkpoint | None) -> int:
+    def restores(self: Partition, checkpoint: Checkpoint | None) -> None:
         kept = self.post_dated
-        missing = install(self, checkpoint)
+        restore(self, checkpoint)
         for output in kept.values():
             if output.tuple_id not in self.post_dated:
                 self.postpone(output)
-        return missing
 
     patch.setattr(Partition, "forget_volatile", forgets)
-    patch.setattr(Partition, "install", installs)
+    patch.setattr(Partition, "restore_post_dated", restores)
 
 
 @broken("post-dated", "what is due when its state comes back never leaves")

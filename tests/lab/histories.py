@@ -82,7 +82,7 @@ class Histories:
 
     def _watch(self, partition: Partition) -> None:
         apply, postpone, let_go = partition.apply, partition.postpone, partition.let_go
-        content, install, history = partition.content, partition.install, self._of[partition]
+        content, restore, history = partition.content, partition.restore_post_dated, self._of[partition]
 
         def applies(row: Row, upstream: int) -> None:
             history.append(Applied(row.key, bool(partition.operator.outputs(row.id, row.key, upstream))))
@@ -101,15 +101,14 @@ class Histories:
             self._lengths[made] = len(history)
             return made
 
-        def installs(checkpoint: Checkpoint | None) -> int:
+        def restores(checkpoint: Checkpoint | None) -> None:
             del history[self._lengths[checkpoint] if checkpoint else 0 :]
-            missing = install(checkpoint)
+            restore(checkpoint)
             self.restored += 1
             self.came_back += len(partition.post_dated)
-            return missing
 
         partition.apply, partition.postpone, partition.let_go = applies, postpones, lets_go  # type: ignore[method-assign]
-        partition.content, partition.install = saves, installs  # type: ignore[method-assign]
+        partition.content, partition.restore_post_dated = saves, restores  # type: ignore[method-assign]
 
     def faults(self) -> Iterator[str]:
         """Yield what is not as it has to be now, in words; what is down has nothing."""

@@ -141,11 +141,12 @@ def _of_postponements(scenario: Scenario) -> list[tuple[str, object, str]]:
         for name in names
         for hint in _not_beside_postponements(scenario)
     ]
-    for name in names:
+    for name in names if _loses(scenario) else ():
         state = scenario.operators[name].state
         if isinstance(state, PerTupleState) and state.closes:
             where = path_text(("operators", name, "state", "until"))
-            found += [(where, state.until, f"{hint} it is") for hint in _not_beside_open_keys(scenario)]
+            hint = 'with fault_tolerance.method = "region-restart", or where no host may fail, it is'
+            found.append((where, state.until, hint))
     for name, event in scenario.events.items() if names else ():
         if isinstance(event, Reconfigure) and event.protocol == "stop-and-restart":
             hint = "beside post-dated outputs, which do not drain, megaphone and pause-and-resume are"
@@ -160,16 +161,6 @@ def _not_beside_postponements(scenario: Scenario) -> list[str]:
     if scenario.fault_tolerance.goes_back_once:
         return _not_beside_steps(scenario) + _not_beside_event_time(scenario)
     return _not_without_ids(scenario, _IN_STEPS[0]) + _not_beside_event_time(scenario)
-
-
-def _not_beside_open_keys(scenario: Scenario) -> list[str]:
-    """Return what has to go before tuples can leave a state as their key closes."""
-    tolerance = scenario.fault_tolerance
-    if _loses(scenario):
-        return ["where no host may fail"]
-    # What an increment has of a state from which tuples leave is known of no key.
-    increments = tolerance.goes_back_once and tolerance.kind == "incremental"
-    return ['with fault_tolerance.kind = "full"'] if increments else []
 
 
 def _of_scans(scenario: Scenario) -> list[tuple[str, object, str]]:

@@ -27,8 +27,8 @@ from sim.kernel.event_loop.audit_table import (
 )
 from sim.kernel.event_loop.buffers import CHUNK, NODES, is_twice, next_node
 from sim.kernel.event_loop.channels import sent_to
-from sim.kernel.event_loop.codes import BROADCAST, NONE, POST_DATED
-from sim.kernel.event_loop.emitting import SAVED_OUTPUT, number_of_outputs
+from sim.kernel.event_loop.codes import BROADCAST, NONE
+from sim.kernel.event_loop.emitting import SAVED_OUTPUT, number_of_outputs, waits
 from sim.kernel.event_loop.instances import stored_at
 from sim.kernel.event_loop.trimming import restorable
 from sim.kernel.event_loop.windows import window_id
@@ -261,7 +261,7 @@ def enter_post_dated(state: State, table: np.ndarray, stack: np.ndarray) -> None
     """Note outputs whose time has not come, or which wait for their partition."""
     for visit in range(state.visits.shape[0]):
         e = state.visits[visit]
-        if e.kind == POST_DATED:
+        if waits(state, visit):
             for k in range(_push_outputs(state, stack, 0, e.partition, e.id, e.key)):
                 mark(table, np.int64(stack[k, 0]), stack[k, 1], COMING)
 

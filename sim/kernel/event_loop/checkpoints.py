@@ -95,6 +95,8 @@ def changed_bytes(state: State, partition: int) -> int:
         return later + _rounded(1, op.state_entry)
     if state.extended and op.state_model == RECENT:
         return later + _rounded(recent(state, partition, u.at_snapshot), op.state_entry)
+    if state.extended and op.state_model == OPEN:
+        return later + _rounded(u.new_open_tuples, op.state_entry)
     return later
 
 

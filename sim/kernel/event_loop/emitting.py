@@ -129,6 +129,7 @@ def _post_dated(state: State, partition: int, tuple_id: int, born: int, key: int
     e.replayed = 0
     e.ticket = made_of
     e.arrival = place
+    e.start = state.partitions[partition].losses
     e.serial = next_serial(state)
     state.partitions[partition].post_dated += 1
     return visit
@@ -156,11 +157,19 @@ def _closes_keys(state: State, partition: int) -> bool:
 def is_due(state: State, visit: int) -> None:
     """Emit an output at its time, unless it is lost, its partition is on its way, or its task stops it."""
     partition = state.visits[visit].partition
-    if state.visits[visit].kind == GONE:
+    if not waits(state, visit):
+        state.visits[visit].kind = GONE
         free_visit(state, visit)
         return
     _note_due(state, visit)
     emit_overdue(state, partition)
+
+
+@kernel
+def waits(state: State, visit: int) -> bool:
+    """Return whether a visit is a post-dated output that is in the state of its partition, which was not lost since."""
+    e = state.visits[visit]
+    return bool(e.kind == POST_DATED and e.start == state.partitions[e.partition].losses)
 
 
 @kernel
@@ -202,7 +211,7 @@ def emit_overdue(state: State, partition: int) -> None:
         u.post_dated -= 1
         if _closes_keys(state, partition):
             end_to_wait(state, partition, e.ticket)
-        e.kind = GONE
+        e.kind = GONE  # no list and no event has it
         free_visit(state, visit)
         if state.frontiers.shape[0] > 0:
             note_gone(state, u.operator, born)
@@ -213,12 +222,11 @@ def emit_overdue(state: State, partition: int) -> None:
 def forget_post_dated(state: State, partition: int) -> None:
     """Forget the outputs of a later time of a partition, whose state is lost; their events find them gone."""
     u = state.partitions[partition]
-    for visit in range(state.visits.shape[0]):
-        if state.visits[visit].kind == POST_DATED and state.visits[visit].partition == partition:
-            state.visits[visit].kind = GONE
+    u.losses += 1
     while u.overdue_head != NONE:
         visit = u.overdue_head
         u.overdue_head = state.visits[visit].next
+        state.visits[visit].kind = GONE
         if state.frontiers.shape[0] > 0:
             note_gone(state, u.operator, state.visits[visit].created)
         free_visit(state, visit)

@@ -15,8 +15,11 @@ from sim.kernel.tools.pointer import State
 
 OPEN_KEYS = np.dtype([("count", "i8")])
 
-# Of a key: post-dated outputs that wait, and its tuples; partition NONE: an empty place.
-OPEN_KEY = np.dtype([("key", "i8"), ("tuples", "i8"), ("outputs", "i4"), ("partition", "i4")], align=True)
+# Of a key: post-dated outputs that wait, its tuples, and how many its partition had applied when it got its place;
+# partition NONE: an empty place.
+OPEN_KEY = np.dtype(
+    [("key", "i8"), ("tuples", "i8"), ("since", "i8"), ("outputs", "i4"), ("partition", "i4")], align=True
+)
 
 
 @kernel
@@ -38,6 +41,7 @@ def _enter(state: State, place: int, partition: int, key: int) -> None:
     e.key = key
     e.tuples = 0
     e.outputs = 0
+    e.since = state.partitions[partition].applied
     state.open_keys.count += 1
 
 
@@ -107,6 +111,7 @@ def restore_keys(state: State, partition: int, keys: np.ndarray, closed: np.ndar
         _enter(state, place, partition, opened[k].key)
         state.open_table[place].outputs = opened[k].outputs
         state.open_table[place].tuples = opened[k].tuples
+        state.open_table[place].since = opened[k].since
         u.open_tuples += opened[k].tuples
 
 

@@ -303,7 +303,8 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Reading, Answers):
         if self.state.partitions["stored"][partition] and self.state.partitions["stored_from"][partition] != NONE:
             self._room_to_copy(partition)
             instances.inherit(self.state, partition)
-        if self._plan.operators[self._cluster.partition_operator[partition]].postpone_ns is not None:
+        its = self._plan.operators[self._cluster.partition_operator[partition]]
+        if its.postpone_ns is not None and self._plan.replays:
             self._install_outputs(partition)
         return missing
 

@@ -15,9 +15,10 @@ import numpy as np
 
 from models.scenario.key_groups import groups_of_keys
 from sim.control.cluster import RunPlan
-from sim.kernel.event_loop.codes import NONE, POST_DATED
+from sim.kernel.event_loop.codes import NONE
 from sim.kernel.event_loop.emitting import SAVED_OUTPUT
 from sim.kernel.event_loop.open_keys import OPEN_KEY, have_closed
+from sim.kernel.tools.audit_sums import post_dated
 from sim.kernel.tools.pointer import State
 
 _NO_KEYS = np.zeros(0, np.int64)
@@ -50,7 +51,8 @@ class SavedOutputs:
         if not numbers.size:
             return
         outputs, open_keys = self._waiting(numbers), self._open(numbers)
-        self._count_new(numbers, outputs)
+        if not self._state.options["always_full"]:
+            self._count_new(numbers, outputs, open_keys)
         of_each = zip(_split(outputs, numbers), _split(open_keys, numbers), strict=True)
         for partition, (its, keys) in zip(numbers.tolist(), of_each, strict=True):
             operator = int(self._state.partitions["operator"][partition])
@@ -63,8 +65,8 @@ class SavedOutputs:
 
     def _waiting(self, partitions: np.ndarray) -> np.ndarray:
         """Return the outputs of these partitions that wait for their times, by partition as they were made."""
-        visits = self._state.visits
-        found = visits[(visits["kind"] == POST_DATED) & np.isin(visits["partition"], partitions)]
+        found = post_dated(self._state)
+        found = found[np.isin(found["partition"], partitions)]
         found = found[np.lexsort((found["serial"], found["partition"]))]
         made = np.zeros(found.size, SAVED_OUTPUT)
         for name, field in (("born", "created"), ("made_of", "ticket"), ("place", "arrival")):
@@ -79,11 +81,20 @@ class SavedOutputs:
         found = table[np.isin(table["partition"], partitions)]
         return found[np.argsort(found["partition"], kind="stable")]
 
-    def _count_new(self, partitions: np.ndarray, outputs: np.ndarray) -> None:
-        """Count the outputs that have been made since the last complete checkpoint: those of an increment."""
-        state = self._state
-        new = outputs["partition"][outputs["place"] >= state.partitions["at_snapshot"][outputs["partition"]]]
-        state.partitions["new_post_dated"][partitions] = np.bincount(new, minlength=state.partitions.size)[partitions]
+    def _count_new(self, partitions: np.ndarray, outputs: np.ndarray, open_keys: np.ndarray) -> None:
+        """Count what has come since the last complete checkpoint: outputs, and tuples of open keys.
+
+        A key that was open then and has not closed since has the tuples of then and new ones.
+        """
+        u, many = self._state.partitions, self._state.partitions.size
+        new = outputs["partition"][outputs["place"] >= u["at_snapshot"][outputs["partition"]]]
+        u["new_post_dated"][partitions] = np.bincount(new, minlength=many)[partitions]
+        tuples = np.bincount(open_keys["partition"], open_keys["tuples"], many).astype(np.int64)
+        of_then = open_keys[open_keys["since"] <= u["at_snapshot"][open_keys["partition"]]]
+        for partition, its in zip(partitions.tolist(), _split(of_then, partitions), strict=True):
+            before = self.stored(partition).open_keys
+            tuples[partition] -= int(before["tuples"][np.isin(before["key"], its["key"])].sum())
+        u["new_open_tuples"][partitions] = tuples[partitions]
 
     def complete(self, partitions: np.ndarray, slot: int) -> None:
         """Let the snapshots of these partitions (n,) count that have come to the store; call it before the kernel."""

@@ -267,7 +267,6 @@ def post_dated(make: Make, draw: Random, closes: bool) -> dict[str, Any]:
         if closes and {*one["inputs"].values()} == {"key"}:
             one["state"] = CLOSES
     if closes:
-        raw["fault_tolerance"]["kind"] = "full"
         raw["recording"] = {"memory": True}
     return raw
 
@@ -334,7 +333,6 @@ def test_a_host_may_die_in_each_phase_of_a_step(closes: bool) -> None:
     raw["operators"]["op"]["postpone"] = {"distribution": "uniform", "low": "0 s", "high": "300 ms"}
     if closes:
         raw["operators"]["op"]["state"] = CLOSES | {"bytes": "2 kB"}
-        raw["fault_tolerance"]["kind"] = "full"
     right = ran(undisturbed(raw))
     for k, (name, at_ns) in enumerate(phases(raw)):
         one = dies(raw, at_ns, 1 + k % 3)
