@@ -66,7 +66,7 @@ class SavedOutputs:
     def _waiting(self, partitions: np.ndarray) -> np.ndarray:
         """Return the outputs of these partitions that wait for their times, by partition as they were made."""
         found = post_dated(self._state)
-        found = found[np.isin(found["partition"], partitions)]
+        found = self._state.visits[found[self._among(partitions)[self._state.visits["partition"][found]]]]
         found = found[np.lexsort((found["serial"], found["partition"]))]
         made = np.zeros(found.size, SAVED_OUTPUT)
         for name, field in (("born", "created"), ("made_of", "ticket"), ("place", "arrival")):
@@ -75,10 +75,16 @@ class SavedOutputs:
             made[name] = found[name]
         return made
 
+    def _among(self, partitions: np.ndarray) -> np.ndarray:
+        """Return of each partition whether it is one of these; the last one is none (n_partitions + 1,)."""
+        found = np.zeros(self._state.partitions.size + 1, np.bool_)
+        found[partitions] = True
+        return found
+
     def _open(self, partitions: np.ndarray) -> np.ndarray:
         """Return the open keys of these partitions, by partition."""
         table = self._state.open_table
-        found = table[np.isin(table["partition"], partitions)]
+        found = table[self._among(partitions)[table["partition"]]]
         return found[np.argsort(found["partition"], kind="stable")]
 
     def _count_new(self, partitions: np.ndarray, outputs: np.ndarray, open_keys: np.ndarray) -> None:

@@ -84,7 +84,7 @@ def expected(
         sums.add(before, 1)
     sums.add(left, -1)
     if state.partitions["post_dated"].any():
-        waiting = post_dated(state)
+        waiting = state.visits[post_dated(state)]
         operators = state.partitions["operator"][waiting["partition"]]
         for operator in np.unique(operators).tolist():
             sums.send(operator, waiting["id"][operators == operator], -1)
@@ -92,9 +92,10 @@ def expected(
 
 
 def post_dated(state: State) -> np.ndarray:
-    """Return the visits (n,) of post-dated outputs that wait; those that a crash has taken are still there, too."""
-    found = state.visits[state.visits["kind"] == POST_DATED]
-    return found[found["start"] == state.partitions["losses"][found["partition"]]]
+    """Return which visits (n,) are post-dated outputs that wait; those that a crash has taken are still there, too."""
+    visits = state.visits
+    found = np.flatnonzero(visits["kind"] == POST_DATED)
+    return found[visits["start"][found] == state.partitions["losses"][visits["partition"][found]]]
 
 
 class Sums:
