@@ -40,6 +40,7 @@ from sim.kernel.choice import kernel_for
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.kernel.event_loop.saved_outputs import Saved, SavedOutputs
 from sim.kernel.needs import needs_of
+from sim.plain.open_keys import OpenKeys
 from sim.plain.plane import PlainPlane
 
 MS = 1_000_000
@@ -247,6 +248,28 @@ def test_keys_are_open_and_closed_as_their_history_says(crash_ms: int) -> None:
     assert delivered(plain).keys() == delivered(rows(raw | {"events": {}})).keys()
 
 
+def test_tuples_of_a_key_that_has_closed_since_are_all_new() -> None:
+    keys = OpenKeys()
+    for key in (1, 1, 2, 3):
+        keys.begin_to_wait(key)
+        keys.count_in(key, made=True)
+    before = keys.copy()
+    assert before.added(before) == 0
+    for _ in range(2):
+        keys.count_in(2, made=False)  # open then and now
+    keys.end_to_wait(3)  # closes
+    keys.count_in(3, made=False)  # counts no more
+    keys.end_to_wait(1)  # one of two outputs
+    assert keys.added(before) == 2
+    keys.begin_to_wait(3)  # open again
+    keys.count_in(3, made=True)
+    assert keys.added(before) == 3
+    keys.end_to_wait(1)  # closes
+    keys.count_in(4, made=False)  # new
+    assert keys.added(before) == 4
+    assert (before.tuples, keys.tuples) == (4, 5)
+
+
 # -- random jobs
 
 
@@ -404,6 +427,17 @@ def nothing_is_new(patch: Patch) -> None:
     patch.setattr(SavedOutputs, "_count_new", lambda *_: None)
 
 
+def all_of_an_open_key_is_new(patch: Patch) -> None:
+    right = SavedOutputs._count_new
+
+    def count_new(self: SavedOutputs, partitions: Any, outputs: Any, open_keys: Any) -> None:
+        kept, self._complete = self._complete, {}
+        right(self, partitions, outputs, open_keys)
+        self._complete = kept
+
+    patch.setattr(SavedOutputs, "_count_new", count_new)
+
+
 BROKEN: dict[str, Callable[[Patch], None]] = {
     "no output waits again": _with(lambda one: one._replace(outputs=one.outputs[:0])),
     "the last output does not wait again": _with(lambda one: one._replace(outputs=one.outputs[:-1])),
@@ -414,6 +448,7 @@ BROKEN: dict[str, Callable[[Patch], None]] = {
     "all checkpoints under way have one slot": one_slot,
     "one key of each group is restored": one_key_of_each_group,
     "nothing in an increment is new": nothing_is_new,
+    "all tuples of open keys are in each increment": all_of_an_open_key_is_new,
 }
 
 
