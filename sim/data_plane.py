@@ -265,7 +265,7 @@ class RecoverablePlane(CheckpointPlane, IdlePlane, Protocol):
         """Put the tuples that the partition held in front of the queue of its task, in order."""
 
     def resume(self, partition: int) -> None:
-        """Emit waiting tuples: of a source the arrivals before now, of a timer its instants before now."""
+        """Emit waiting tuples: a source's arrivals before now, a timer's instants before now, outputs that are due."""
 
     def work(self, task: int, ns: int, token: int) -> None:
         """Occupy the task, which has a service, for a time, ahead of its queue; then `Listener.work_done`."""

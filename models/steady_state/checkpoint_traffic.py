@@ -243,5 +243,8 @@ def _uploads(scenario: Scenario, load: Load, name: str, inputs: RunInputs | None
         changes = np.full(operator.parallelism, math.inf)  # all of it in each checkpoint
     else:
         changes = own.flow.rate_in.mean_per_s * own.task_shares * each
+        if operator.postpone is not None:  # those that have left by then are none: an upper bound
+            made = own.flow.rate_out.mean_per_s * layout.output_bytes(scenario)[name]
+            changes = changes + made * own.task_shares
     columns = zip((own.state_bytes * shares).tolist(), changes.tolist(), kept.tolist(), strict=True)
     return [_Upload(*column, spread=isinstance(state, PerKeyState)) for column in columns]

@@ -210,6 +210,8 @@ class Recovery:
     def go_on(self, partition: int) -> None:
         """Let a live partition process what it held, and emit what waited at it."""
         plane, operator = self.state.plane, self.plan.operators[self.cluster.partition_operator[partition]]
+        if operator.postpone_ns is not None:  # what is due is older than what follows from tuples that were held
+            plane.resume(partition)
         plane.release(partition)
         if operator.is_source or operator.timer_ns:
             plane.resume(partition)

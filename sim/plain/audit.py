@@ -110,8 +110,8 @@ def _unfinished(plane: PlaneState) -> set[tuple[Partition, int]]:
 def _since_checkpoint(plane: PlaneState) -> set[tuple[Partition, int]]:
     """Return (receiver, id) of what comes again if the job goes back, and it will: a part is down.
 
-    Sources and timers send it, or it is in-flight data. In between nobody keeps outputs. What a live operator has sent
-    to the dead is made anew once all have gone back.
+    Sources and timers send it, or it is in-flight data, or was post-dated at the checkpoint. In between nobody keeps
+    outputs. What a live operator has sent to the dead is made anew once all have gone back.
     """
     rules = plane.plan.scenario.fault_tolerance
     if rules.job_checkpoints is None or all(one.live or one.taken for one in _owners(plane)):
@@ -124,6 +124,8 @@ def _since_checkpoint(plane: PlaneState) -> set[tuple[Partition, int]]:
     }
     for partition in _owners(plane):
         found.update((partition, one.row.id) for one in partition.in_flight)
+        for output in partition.checkpoint.post_dated if partition.checkpoint else ():
+            found.update(one[:2] for one in _receivers(plane, partition, output.tuple_id, output.key))
     for partition in plane.all_partitions():
         for number in range(partition.ticks_let_go, partition.time.ticks):
             tick = partition.operator.tick(partition.index, number + 1)

@@ -356,12 +356,24 @@ class Channels(PlaneState):
             self.emit(partition, output.tuple_id, output.born_ns, output.key)
             return
         partition.postpone(output)
+        self._wait_for_birth(partition, output)
+
+    def _wait_for_birth(self, partition: Partition, output: PostDated) -> None:
         self.clock.at(output.born_ns, TIMERS + partition.number, lambda _: self._is_due(partition, output))
+
+    def post_date_again(self, partition: Partition) -> None:
+        """Have the outputs of the stored checkpoint wait for their times; those that are over are due."""
+        partition.restore_post_dated(partition.checkpoint)
+        now, waiting = self.clock.now_ns(), [*partition.post_dated.values()]
+        partition.overdue = sorted((one for one in waiting if one.born_ns <= now), key=lambda one: one.born_ns)
+        for output in waiting:
+            if output.born_ns > now:
+                self._wait_for_birth(partition, output)
 
     def _is_due(self, partition: Partition, output: PostDated) -> None:
         """Emit an output at its time, unless its partition is on its way, or its task stops it."""
         if partition.post_dated.get(output.tuple_id) is not output:
-            return  # a crash has taken it
+            return  # a crash has taken it; if it was restored since it has another event
         partition.overdue.append(output)
         self.emit_overdue(partition)
         self.tell()

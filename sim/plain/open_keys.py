@@ -6,15 +6,19 @@ count only while it is open again. What is known of a closed key is that it has 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass
 class OpenKey:
-    """A key that is new or open: how many of its post-dated outputs wait, and its tuples in the state."""
+    """A key that is new or open: how many of its post-dated outputs wait, and its tuples in the state.
+
+    It is the one at place `number` of all that have become new or open.
+    """
 
     outputs: int = 0
     tuples: int = 0
+    number: int = 0
 
 
 class OpenKeys:
@@ -23,6 +27,21 @@ class OpenKeys:
     def __init__(self) -> None:
         self.keys: dict[int, OpenKey] = {}
         self.closed: set[int] = set()
+        self.entered = 0  # keys that have become new or open so far
+
+    def copy(self) -> OpenKeys:
+        """Return a copy that later changes do not reach."""
+        made = OpenKeys()
+        made.keys = {key: replace(one) for key, one in self.keys.items()}
+        made.closed, made.entered = set(self.closed), self.entered
+        return made
+
+    def added(self, before: OpenKeys) -> int:
+        """Return how many of the tuples have come since a copy was made: a key may have closed meanwhile."""
+        return sum(
+            one.tuples - (before.keys[key].tuples if one.number < before.entered else 0)
+            for key, one in self.keys.items()
+        )
 
     @property
     def tuples(self) -> int:
@@ -31,7 +50,13 @@ class OpenKeys:
 
     def begin_to_wait(self, key: int) -> None:
         """Note an output of the key that waits."""
-        self.keys.setdefault(key, OpenKey()).outputs += 1
+        self._entry(key).outputs += 1
+
+    def _entry(self, key: int) -> OpenKey:
+        if key not in self.keys:
+            self.keys[key] = OpenKey(number=self.entered)
+            self.entered += 1
+        return self.keys[key]
 
     def end_to_wait(self, key: int) -> None:
         """Note an output of the key that leaves: with the last one the key closes."""
@@ -41,10 +66,10 @@ class OpenKeys:
 
     def count_in(self, key: int, made: bool) -> None:
         """Count a tuple for its key, unless that is closed; its outputs are `made`, if it makes any."""
-        if made and not self.keys.get(key, OpenKey()).outputs:  # their time is over, and they have left
+        if made and not (key in self.keys and self.keys[key].outputs):  # their time is over, and they have left
             self.close(key)
         elif key in self.keys or key not in self.closed:
-            self.keys.setdefault(key, OpenKey()).tuples += 1
+            self._entry(key).tuples += 1
 
     def close(self, key: int) -> None:
         """Let the tuples of the key go."""

@@ -309,13 +309,14 @@ class Output(NamedTuple):
 class PostDated(NamedTuple):
     """An output that leaves at the time at which it is born; until then it is in the state of its partition.
 
-    It is made of a tuple with the key `made_of`.
+    It is made of a tuple with the key `made_of`, which was the one at `place` among the applied tuples.
     """
 
     tuple_id: int
     born_ns: int
     key: int
     made_of: int
+    place: int
 
 
 class Letter(NamedTuple):
@@ -392,6 +393,8 @@ class Checkpoint:
     key_since: dict[int, int] | None = None  # where it is not of this life: of the partition that it was taken of
     applied_created_ns: list[int] | None = None  # of its applied tuples
     unmerged_bytes: int = 0  # of increments whose files are not merged with those of the state
+    post_dated: tuple[PostDated, ...] = ()  # outputs of a later time, as they were made
+    open_keys: OpenKeys | None = None  # where keys close
 
     def size_bytes(self) -> int:
         """Return the size of all that a restore reads: state, unmerged increments and kept outputs."""
@@ -585,12 +588,16 @@ class Partition:
         return self._size(self.key_since, tuples, 0) + later
 
     def changed_bytes(self) -> int:
-        """Return the size of the changes since the last snapshot."""
+        """Return the size of the changes since the last snapshot, with outputs of a later time that are made since."""
         state, tuples = self.operator.description.state, len(self.applied) - self.applied_at_snapshot
+        if self.checkpoint and self.checkpoint.open_keys:
+            tuples = self.open_keys.added(self.checkpoint.open_keys)
+        made = sum(one.place >= self.applied_at_snapshot for one in self.post_dated.values())
+        later = made * self.operator.output_bytes
         if isinstance(state, FixedState):
-            whole = self.state_bytes()
-            return whole if state.change_bytes is None else min(whole, round(tuples * state.change_bytes))
-        return self._size(self.touched, tuples, self.applied_at_snapshot)
+            whole = self._size(self.key_since, tuples, 0)
+            return later + (whole if state.change_bytes is None else min(whole, round(tuples * state.change_bytes)))
+        return later + self._size(self.touched, tuples, self.applied_at_snapshot)
 
     def _size(self, entries: Collection[int], tuples: int, first: int) -> int:
         """Return the size of these entries of keys, or of so many tuples beginning with applied tuple `first`."""
@@ -628,8 +635,18 @@ class Partition:
     def content(self, host: int, host_life: int, outputs: bool = True) -> Checkpoint:
         """Return the state now, as a checkpoint for a host, with or without the kept `outputs`."""
         kept = tuple((partition, tuple(rows)) for partition, rows in self.kept.items() if rows and outputs)
-        size, time = self.state_bytes(), self.time.copy()
-        return Checkpoint(self.applied, len(self.applied), kept, size, host, host_life, time, self.incarnation)
+        return Checkpoint(
+            self.applied,
+            len(self.applied),
+            kept,
+            self.state_bytes(),
+            host,
+            host_life,
+            self.time.copy(),
+            self.incarnation,
+            post_dated=tuple(self.post_dated.values()),
+            open_keys=self.open_keys.copy() if self.operator.closes_keys else None,
+        )
 
     def install(self, checkpoint: Checkpoint | None) -> int:
         """Begin a new incarnation with the state of the checkpoint, or an empty one.
@@ -657,6 +674,13 @@ class Partition:
         for partition in self.kept:
             partition.senders[self] = None
         return missing
+
+    def restore_post_dated(self, checkpoint: Checkpoint | None) -> None:
+        """Have the outputs of a later time and the open keys of the checkpoint, or none."""
+        # Copies: what the events of an earlier life find is another output.
+        self.post_dated = {one.tuple_id: one._replace() for one in checkpoint.post_dated} if checkpoint else {}
+        saved = checkpoint.open_keys if checkpoint else None
+        self.open_keys = saved.copy() if saved else OpenKeys()
 
     def restore_event_time(self, checkpoint: Checkpoint | None, replays: bool) -> None:
         """Set event time to that of the checkpoint, or to the beginning."""

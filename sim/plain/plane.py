@@ -151,7 +151,10 @@ class PlainPlane(Acks, Trims, Parcels, Actions, GroupInstances):
         installed = self._numbered[partition]
         installed.restore_event_time(installed.checkpoint, self.plan.replays)
         if not self.trimming:
-            return installed.install(installed.checkpoint)
+            missing = installed.install(installed.checkpoint)
+            if self.plan.replays:  # else what was lost is lost, and keys that have closed do not open again
+                self.post_date_again(installed)
+            return missing
         missing = installed.install(self.trimming.state_to_restore(installed))
         self.trimming.begin_again(installed)
         return missing
@@ -179,8 +182,11 @@ class PlainPlane(Acks, Trims, Parcels, Actions, GroupInstances):
         self.tell()
 
     def resume(self, partition: int) -> None:
-        """Let a source partition emit the arrivals that wait, and a timer the outputs of instants that it missed."""
+        """Emit what waits: arrivals at a source, what a timer has missed, or post-dated outputs that are due."""
         resumed = self._numbered[partition]
+        if resumed.operator.postpone_ns is not None:
+            self.emit_overdue(resumed)
+            self.tell()
         if resumed.operator.timer_ns:
             self.emit_ticks(resumed, (self.clock.now_ns() - 1) // resumed.operator.timer_ns)
         for source in self.sources:

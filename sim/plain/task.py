@@ -498,7 +498,7 @@ class Task:
                     self.plane.emit(partition, child, row.created_ns, key, tree=row.tree, since_ns=row.since_ns)
                 else:
                     born_ns = row.created_ns + self.operator.postpone_ns(child)
-                    self.plane.postpone(partition, PostDated(child, born_ns, key, row.key))
+                    self.plane.postpone(partition, PostDated(child, born_ns, key, row.key, len(partition.applied) - 1))
             if self.operator.closes_keys:
                 partition.open_keys.count_in(row.key, made=bool(outputs))
         # The ack comes after the outputs: a tree with nothing left is done.

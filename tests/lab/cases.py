@@ -14,7 +14,7 @@ from dataclasses import replace
 import pytest
 
 from lab import barriers, batches, changelogs, moving_plans, reading, scaled, windows
-from lab.broken_losses import HARMLESS, MUTANTS
+from lab.broken_snapshots import HARMLESS, MUTANTS
 from lab.recovering import Case, Recovering, smaller
 
 KINDS: dict[str, tuple[type[Recovering], Callable[[str, int], Case]]] = {
@@ -25,6 +25,7 @@ KINDS: dict[str, tuple[type[Recovering], Callable[[str, int], Case]]] = {
     "rescaled": (scaled.Scaled, scaled.drawn),
     "read": (reading.Read, reading.drawn),
     "moving": (moving_plans.MovingPlans, moving_plans.drawn),
+    "post-dated": (moving_plans.PostDatedOutputs, moving_plans.postponing),
     "losing": (moving_plans.LosingPlans, moving_plans.losing),
     "windows": (windows.Windowed, windows.drawn),
     "batches": (batches.Batches, batches.drawn),

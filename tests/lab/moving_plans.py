@@ -16,6 +16,7 @@ from lab.barriers import AFTER, JOBS, Barriers, _acts, job_of
 from lab.engines import Rules
 from lab.following import Followed
 from lab.frontiers import Punctual, Queues, SteppedMegaphone
+from lab.histories import Histories
 from lab.invariants import NothingWaits, OneLives
 from lab.job import Job
 from lab.planned_jobs import Keys, drawn_plan, late_plans
@@ -76,6 +77,17 @@ def losing(kind: str, seed: int) -> Case:
     after = {event: its for event, its in (AFTER | OF_MOVES).items() if event in OF_LOSSES}
     crashes = drawn_crashes(draw, (0, 1, 1, 2, 2, 3), after)
     return drawn_case(draw, kind, seed, replace(job, rules=rules, postponed=postponed), crashes, _plans(draw, job))
+
+
+def postponing(kind: str, seed: int) -> Case:
+    """Return the case of a seed in which outputs are post-dated; in some of them nothing moves."""
+    draw = Random(f"{kind} case {seed}")
+    job = moving_job_of(draw.randrange(JOBS))
+    postponed = tuple(draw.sample(job.stateful, draw.randint(1, len(job.stateful))))
+    moves = draw.random() < 0.6
+    crashes = drawn_crashes(draw, (0, 1, 1, 2, 2, 3), AFTER | OF_MOVES if moves else AFTER)
+    acts = _moves(draw, job) if moves else _acts(draw)
+    return drawn_case(draw, kind, seed, replace(job, postponed=postponed), crashes, acts, (1, 1, 20, 100))
 
 
 def _moves(draw: Random, job: Job) -> Iterator[tuple[str, int]]:
@@ -179,6 +191,26 @@ class MovingPlans(Planned, Barriers):
             self.faults["the configuration is not that of the last step that was over"] += 1
         if self.plane.parcels:
             self.faults["a state is on its way for ever"] += 1
+
+
+class PostDatedOutputs(MovingPlans):
+    """The same where outputs are post-dated: they are in checkpoints, with the keys that they keep open."""
+
+    def begin(self) -> None:
+        super().begin()
+        self.histories = Histories(self.plane.instances())
+
+    def check(self) -> None:
+        super().check()
+        self.faults.update(self.histories.faults())
+
+    def check_rest(self) -> None:
+        super().check_rest()
+        self.faults.update(self.histories.faults())
+        self.met["came back"] += self.histories.came_back
+        self.met["restored"] += self.histories.restored
+        if any(one.post_dated for one in self.plane.instances()):
+            self.faults["an output waits for ever"] += 1
 
 
 class LosingPlans(Planned):

@@ -19,7 +19,7 @@ from lab.laboratory import Laboratory
 from lab.lineage import Sent
 from lab.losses import stored
 from lab.scheduler import Chooser, Listed, Noted, Seeded
-from sim.plain.audit import accounts
+from sim.plain.audit import _receivers, accounts
 from sim.plain.channels import Source
 from sim.plain.partition import Partition
 
@@ -361,6 +361,9 @@ class Recovering(ABC):
             fresh = (comes[number] | again[number]) - (has if self.exactly_once else set())
             for group, tuple_id in self.makes(partition, has, fresh):
                 comes[group].add(tuple_id)
+            for output in partition.checkpoint.post_dated if partition.checkpoint else ():
+                for receiver, tuple_id, _ in _receivers(self.plane, partition, output.tuple_id, output.key):
+                    comes[receiver.group.number].add(tuple_id)
         return found
 
     def total(self) -> defaultdict[int, set[int]]:

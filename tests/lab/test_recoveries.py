@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from lab.broken_losses import HARMLESS, MUTANTS
+from lab.broken_snapshots import HARMLESS, MUTANTS
 from lab.cases import KINDS, campaign, command, drawn, noticed, shrunk
 
 SEEDS = 20  # of each kind
@@ -21,6 +21,7 @@ MEETS: Mapping[str, Mapping[str, int]] = {
     "rescaled": {"other numbers": 10, "saved": 3, "stopped": 5, "reads": 30, "detected": 10},
     "read": {"read": 80, "goes back": 50, "completed": 50, "detected": 20},
     "moving": {"cancelled": 4, "moved": 15, "steps": 20, "given": 30, "completed": 50, "detected": 20},
+    "post-dated": {"came back": 20, "restored": 100, "cancelled": 2, "moved": 8, "completed": 50, "detected": 20},
     "losing": {"cut short": 4, "moved": 15, "lost groups": 3, "given": 30, "detected": 20, "post-dated": 100},
     "windows": {"watermark": 300, "ends": 20, "completed": 50, "detected": 20, "stopped": 2},
     "changelogs": {"detected": 20, "reads": 10, "standbys": 50},
@@ -114,6 +115,13 @@ FIRST: Mapping[str, int] = {
     "a move ends while states travel": 4,
     "a state that was on its way to the dead is not missed": 26,
     "post-dated outputs of a state that is lost leave": 16,
+    "a key that has closed since the checkpoint stays closed": 1,
+    "a key that was opened since the checkpoint stays open": 3,
+    "an output leaves that was post-dated in an earlier life": 11,
+    "outputs that were made since the checkpoint are in the state that comes back": 3,
+    "what is due when its state comes back never leaves": 4,
+    "outputs of a state that comes back have no events": 10,
+    "the audit does not know of outputs in checkpoints": 9,
 }
 """The seed with which a mutant is looked for first, where it is not 0; if that does not notice it all seeds have to."""
 

@@ -397,7 +397,7 @@ def idle(plane: PlainPlane) -> bool:
     return (
         in_progress(plane) == 0
         and not any(task.outbox for task in plane.tasks)
-        and all(partition.live and not partition.held for partition in plane.all_partitions())
+        and all(one.live and not (one.held or one.post_dated) for one in plane.all_partitions())
         and all(source.emitted == len(source.arrivals_ns) for source in plane.sources)
     )
 

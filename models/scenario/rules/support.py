@@ -139,22 +139,28 @@ def _of_postponements(scenario: Scenario) -> list[tuple[str, object, str]]:
     found: list[tuple[str, object, str]] = [
         (path_text(("operators", name, "postpone")), NO_VALUE, f"{hint} it is")
         for name in names
-        for hint in (
-            _not_beside_losses(scenario)
-            if _loses(scenario)
-            else _not_without_ids(scenario) + _not_beside_event_time(scenario)
-        )
+        for hint in _not_beside_postponements(scenario)
     ]
-    for name in names if scenario.may_fail else ():
+    for name in names if _loses(scenario) else ():
         state = scenario.operators[name].state
         if isinstance(state, PerTupleState) and state.closes:
             where = path_text(("operators", name, "state", "until"))
-            found.append((where, state.until, "where no host may fail it is"))
+            hint = 'with fault_tolerance.method = "region-restart", or where no host may fail, it is'
+            found.append((where, state.until, hint))
     for name, event in scenario.events.items() if names else ():
         if isinstance(event, Reconfigure) and event.protocol == "stop-and-restart":
             hint = "beside post-dated outputs, which do not drain, megaphone and pause-and-resume are"
             found.append((path_text(("events", name, "protocol")), event.protocol, hint))
     return found
+
+
+def _not_beside_postponements(scenario: Scenario) -> list[str]:
+    """Return what has to go before outputs can be post-dated."""
+    if _loses(scenario):
+        return _not_beside_losses(scenario)
+    if scenario.fault_tolerance.goes_back_once:
+        return _not_beside_steps(scenario) + _not_beside_event_time(scenario)
+    return _not_without_ids(scenario, _IN_STEPS[0]) + _not_beside_event_time(scenario)
 
 
 def _of_scans(scenario: Scenario) -> list[tuple[str, object, str]]:
@@ -175,7 +181,7 @@ def _of_scans(scenario: Scenario) -> list[tuple[str, object, str]]:
 def _not_without_ids(scenario: Scenario, protocol: str = "") -> list[str]:
     """Return what has to go before key groups can move, or outputs be post-dated, where tuples have no ids.
 
-    `protocol`: that by which key groups move.
+    `protocol`: that by which key groups move; with outputs that are post-dated the same goes as with steps.
     """
     tolerance, method = scenario.fault_tolerance, 'with fault_tolerance.method = "none"'
     in_steps = protocol in _IN_STEPS
@@ -221,9 +227,10 @@ def _not_beside_restarts(scenario: Scenario) -> list[str]:
 def _not_beside_steps(scenario: Scenario) -> list[str]:
     """Return what has to go in any case before key groups can move in steps, or outputs be post-dated."""
     described = scenario.operators.values()
+    moves = scenario.migrates and not scenario.rescales_job
     without = (
         (
-            scenario.migrates or scenario.rebalances,
+            moves or scenario.rebalances,
             "without other events than reconfigure, or a policy, that move state",
         ),
         (any(one.buffer is not None for one in described), "without bounded queues"),

@@ -26,6 +26,7 @@ from sim.kernel.event_loop import (
 from sim.kernel.event_loop.codes import ACT, CALM, NONE
 from sim.kernel.event_loop.notices import TOLD_PASSED, TOLD_STORED
 from sim.kernel.event_loop.rules import LINES_UP, SHORTENS
+from sim.kernel.event_loop.saved_outputs import SavedOutputs
 from sim.kernel.event_loop.timed_actions import TIMED
 from sim.kernel.tools.pointer import State
 from sim.plane_values import CONTROL, Mail, Timed
@@ -288,6 +289,7 @@ class Moves(ABC):
 
     state: State
     _plan: RunPlan
+    _saved_outputs: SavedOutputs
     _may_double = False
 
     @abstractmethod
@@ -392,6 +394,7 @@ class Moves(ABC):
         self._room((int(self.state.options["fan_out"]) + 2) * (len(partitions) + 1))
         pools.with_checkpoints(self.state, len(partitions) + 2)  # the batch, and a member of its own
         numbers = np.array(partitions, np.int64)
+        self._saved_outputs.take(partitions, slot)
         taken = int(checkpoints.take_each(self.state, numbers, checkpoint_host, slot, more_bytes))
         self._tell()
         return taken
@@ -401,6 +404,7 @@ class Moves(ABC):
         self._act()
         self._room(2 * len(partitions) + 2)
         numbers = np.array(sorted(partitions), np.int64)
+        self._saved_outputs.complete(numbers, slot)
         checkpoints.complete(self.state, numbers, slot)
         if self.state.options["unaligned"]:
             in_flight.complete_in_flight(self.state, numbers)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sim.clock import Clock
     from sim.control.cluster import Cluster, RunPlan
     from sim.kernel.event_loop.reading import Log
+    from sim.kernel.event_loop.saved_outputs import SavedOutputs
     from sim.recording import Recording
 
 
@@ -120,6 +121,7 @@ class Answers(ABC):
     _cluster: Cluster
     _clock: Clock
     _logs: dict[int, Log]
+    _saved_outputs: SavedOutputs
 
     @abstractmethod
     def _now(self) -> None:
@@ -199,7 +201,13 @@ class Answers(ABC):
         sources = range(self.state.sources.shape[0])
         unfinished = [self._unfinished(source) for source in sources] if self._plan.acker else None
         expected, lost, duplicated = audit.settle(
-            self.state, self._arrival_streams, self._carried(), self._saved(), unfinished, read=self._read_numbers()
+            self.state,
+            self._arrival_streams,
+            self._carried(),
+            self._saved(),
+            unfinished,
+            read=self._read_numbers(),
+            post_dated=self._saved_outputs.all_stored(),
         )
         return self._ledger_rows(expected, lost, duplicated)
 

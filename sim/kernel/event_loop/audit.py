@@ -27,8 +27,8 @@ from sim.kernel.event_loop.audit_table import (
 )
 from sim.kernel.event_loop.buffers import CHUNK, NODES, is_twice, next_node
 from sim.kernel.event_loop.channels import sent_to
-from sim.kernel.event_loop.codes import BROADCAST, NONE, POST_DATED
-from sim.kernel.event_loop.emitting import number_of_outputs
+from sim.kernel.event_loop.codes import BROADCAST, NONE
+from sim.kernel.event_loop.emitting import SAVED_OUTPUT, number_of_outputs, waits
 from sim.kernel.event_loop.instances import stored_at
 from sim.kernel.event_loop.trimming import restorable
 from sim.kernel.event_loop.windows import window_id
@@ -36,6 +36,8 @@ from sim.kernel.tools.audit_sums import Ranges, by_sum
 from sim.kernel.tools.cache import allocating, kernel
 from sim.kernel.tools.draws import child_id, output_key, source_id
 from sim.kernel.tools.pointer import State
+
+_NONE_POST_DATED = np.zeros(0, SAVED_OUTPUT)
 
 
 class Carried(NamedTuple):
@@ -65,6 +67,7 @@ def settle(
     unfinished: Sequence[np.ndarray] | None = None,
     since: Since | None = None,
     read: Mapping[int, Ranges] | None = None,
+    post_dated: np.ndarray = _NONE_POST_DATED,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Expected, lost and duplicated inputs, each (n_operators,); `streams()` repeat the arrivals at each source.
 
@@ -74,7 +77,8 @@ def settle(
     `unfinished` has by source the numbers of the roots that are not done, where there is an acker: what is missing of
     them will come again.
 
-    `read` has by source what was emitted of those of which control says what they read.
+    `read` has by source what was emitted of those of which control says what they read, and `post_dated` (n,) the
+    post-dated outputs in stored checkpoints of the job.
 
     Where a host may fail, ids are looked for one by one unless their sums show that all were applied once
     (`audit_by_sum`). Where none can, sums are all that is known; raises RuntimeError if they are not what follows from
@@ -88,7 +92,7 @@ def settle(
         found = by_sum_of_states(state, since, read)
         if found is not None:
             return found
-    return _by_id(state, streams(), carried, saved, unfinished, since, read)
+    return _by_id(state, streams(), carried, saved, unfinished, since, read, post_dated)
 
 
 def _by_id(
@@ -98,11 +102,12 @@ def _by_id(
     saved: Sequence[Saved],
     unfinished: Sequence[np.ndarray] | None,
     since: Since | None,
-    read: Mapping[int, Ranges] | None = None,
+    read: Mapping[int, Ranges] | None,
+    post_dated: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     expected, lost, duplicated = (np.zeros(state.operators.shape[0], np.int64) for _ in range(3))
-    size = 2
-    while size < 2 * (entries(state) + sum(one.ids.size for one in carried) + sum(one.ids.size for one in saved)):
+    size, further = 2, sum(one.ids.size for one in carried) + sum(one.ids.size for one in saved)
+    while size < 2 * (entries(state) + further + int(state.options["fan_out"]) * post_dated.size):
         size *= 2
     table = np.zeros(size, ENTRY)
     table["partition"] = NONE
@@ -113,7 +118,7 @@ def _by_id(
     enter_carried(state, table, *in_motion(state))
     enter_post_dated(state, table, stack)
     if state.options["sources_keep"]:
-        enter_since_checkpoint(state, table, stack)
+        enter_since_checkpoint(state, table, stack, post_dated)
     gone = forgotten(state)
     for one in saved:
         twice = one.twice + int(enter_saved(state, table, one.partition, one.ids))
@@ -256,17 +261,17 @@ def enter_post_dated(state: State, table: np.ndarray, stack: np.ndarray) -> None
     """Note outputs whose time has not come, or which wait for their partition."""
     for visit in range(state.visits.shape[0]):
         e = state.visits[visit]
-        if e.kind == POST_DATED:
+        if waits(state, visit):
             for k in range(_push_outputs(state, stack, 0, e.partition, e.id, e.key)):
                 mark(table, np.int64(stack[k, 0]), stack[k, 1], COMING)
 
 
 @kernel
-def enter_since_checkpoint(state: State, table: np.ndarray, stack: np.ndarray) -> None:
+def enter_since_checkpoint(state: State, table: np.ndarray, stack: np.ndarray, post_dated: np.ndarray) -> None:
     """Note what comes again where the job goes back to a checkpoint of all: if anything is down.
 
-    Sources and timers send it, or it is in-flight data. In between nobody keeps outputs. What a live operator has sent
-    to the dead is made anew once all have gone back.
+    Sources and timers send it, or it is in-flight data, or was post-dated at the checkpoint. In between nobody keeps
+    outputs. What a live operator has sent to the dead is made anew once all have gone back.
     """
     down = False
     for partition in range(state.partitions.shape[0]):
@@ -291,6 +296,10 @@ def enter_since_checkpoint(state: State, table: np.ndarray, stack: np.ndarray) -
         while visit != NONE:
             mark(table, u.group, state.visits[visit].id, AGAIN)
             visit = state.visits[visit].next
+    for one in range(post_dated.shape[0] if down else 0):
+        e = post_dated[one]
+        for k in range(_push_outputs(state, stack, 0, e.partition, e.id, e.key)):
+            mark(table, np.int64(stack[k, 0]), stack[k, 1], AGAIN)
 
 
 @kernel

@@ -81,20 +81,23 @@ def state_bytes(state: State, partition: int) -> int:
 
 @kernel
 def changed_bytes(state: State, partition: int) -> int:
-    """Return the size of what changed since the last snapshot."""
+    """Return the size of what changed since the last snapshot, with outputs of a later time that are made since."""
     u = state.partitions[partition]
     op = state.operators[u.operator]
+    later = u.new_post_dated * op.bytes
     if op.state_model == PER_KEY:
-        return _rounded(u.touched, op.state_entry)
+        return later + _rounded(u.touched, op.state_entry)
     if op.state_model == PER_TUPLE:
-        return _rounded(u.applied - u.at_snapshot, op.state_entry)
+        return later + _rounded(u.applied - u.at_snapshot, op.state_entry)
     if op.state_model == FIXED and op.state_change >= 0.0:
-        return min(_rounded(1, op.state_entry), _rounded(u.applied - u.at_snapshot, op.state_change))
+        return later + min(_rounded(1, op.state_entry), _rounded(u.applied - u.at_snapshot, op.state_change))
     if op.state_model == FIXED:
-        return _rounded(1, op.state_entry)
+        return later + _rounded(1, op.state_entry)
     if state.extended and op.state_model == RECENT:
-        return _rounded(recent(state, partition, u.at_snapshot), op.state_entry)
-    return 0
+        return later + _rounded(recent(state, partition, u.at_snapshot), op.state_entry)
+    if state.extended and op.state_model == OPEN:
+        return later + _rounded(u.new_open_tuples, op.state_entry)
+    return later
 
 
 @kernel

@@ -96,6 +96,11 @@ def emit_ticks(state: State, partition: int, upto: int) -> None:
 # Each is a visit with an event of its own, which names no task: where its partition is by then, it leaves. What is due
 # while the partition is on its way, or its task stops it, waits in a list of the partition.
 
+# One in a snapshot: made of a tuple with a key, which was the one at `place` among the applied tuples.
+SAVED_OUTPUT = np.dtype(
+    [("id", "u8"), ("born", "i8"), ("key", "i8"), ("made_of", "i8"), ("place", "i8"), ("partition", "i8")], align=True
+)
+
 
 @noinline
 def postpone(state: State, partition: int, tuple_id: int, born: int, key: int, made_of: int) -> None:
@@ -103,6 +108,15 @@ def postpone(state: State, partition: int, tuple_id: int, born: int, key: int, m
     if born <= state.clock.now:
         emit(state, partition, tuple_id, born, key)
         return
+    visit = _post_dated(state, partition, tuple_id, born, key, made_of, state.partitions[partition].applied - 1)
+    if _closes_keys(state, partition):
+        begin_to_wait(state, partition, made_of)
+    push(state, born, TIMERS + partition, state.visits[visit].serial, BORN, visit)
+
+
+@kernel
+def _post_dated(state: State, partition: int, tuple_id: int, born: int, key: int, made_of: int, place: int) -> int:
+    """Put an output into the state of a partition; return its visit, which has no event yet."""
     visit = new_visit(state)
     e = state.visits[visit]
     e.kind = POST_DATED
@@ -114,10 +128,23 @@ def postpone(state: State, partition: int, tuple_id: int, born: int, key: int, m
     e.wire = 0
     e.replayed = 0
     e.ticket = made_of
+    e.arrival = place
+    e.start = state.partitions[partition].losses
+    e.serial = next_serial(state)
     state.partitions[partition].post_dated += 1
-    if _closes_keys(state, partition):
-        begin_to_wait(state, partition, made_of)
-    push(state, born, TIMERS + partition, next_serial(state), BORN, visit)
+    return visit
+
+
+@kernel
+def post_date_again(state: State, partition: int, outputs: np.ndarray) -> None:
+    """Put the outputs (n,) of a restored state into it: those that are over, by time, and then the others, as made."""
+    for k in range(outputs.shape[0]):
+        one = outputs[k]
+        visit = _post_dated(state, partition, one.id, one.born, one.key, one.made_of, one.place)
+        if one.born <= state.clock.now:
+            _note_due(state, visit)
+        else:
+            push(state, one.born, TIMERS + partition, state.visits[visit].serial, BORN, visit)
 
 
 @kernel
@@ -130,16 +157,30 @@ def _closes_keys(state: State, partition: int) -> bool:
 def is_due(state: State, visit: int) -> None:
     """Emit an output at its time, unless it is lost, its partition is on its way, or its task stops it."""
     partition = state.visits[visit].partition
-    u = state.partitions[partition]
-    if state.visits[visit].kind == GONE:
+    if not waits(state, visit):
+        state.visits[visit].kind = GONE
         free_visit(state, visit)
         return
+    _note_due(state, visit)
+    emit_overdue(state, partition)
+
+
+@kernel
+def waits(state: State, visit: int) -> bool:
+    """Return whether a visit is a post-dated output that is in the state of its partition, which was not lost since."""
+    e = state.visits[visit]
+    return bool(e.kind == POST_DATED and e.start == state.partitions[e.partition].losses)
+
+
+@kernel
+def _note_due(state: State, visit: int) -> None:
+    """Put an output behind those of its partition that are due."""
+    u = state.partitions[state.visits[visit].partition]
     if u.overdue_head == NONE:
         u.overdue_head = visit
     else:
         state.visits[u.overdue_tail].next = visit
     u.overdue_tail = visit
-    emit_overdue(state, partition)
 
 
 @kernel
@@ -170,7 +211,7 @@ def emit_overdue(state: State, partition: int) -> None:
         u.post_dated -= 1
         if _closes_keys(state, partition):
             end_to_wait(state, partition, e.ticket)
-        e.kind = GONE
+        e.kind = GONE  # no list and no event has it
         free_visit(state, visit)
         if state.frontiers.shape[0] > 0:
             note_gone(state, u.operator, born)
@@ -181,12 +222,11 @@ def emit_overdue(state: State, partition: int) -> None:
 def forget_post_dated(state: State, partition: int) -> None:
     """Forget the outputs of a later time of a partition, whose state is lost; their events find them gone."""
     u = state.partitions[partition]
-    for visit in range(state.visits.shape[0]):
-        if state.visits[visit].kind == POST_DATED and state.visits[visit].partition == partition:
-            state.visits[visit].kind = GONE
+    u.losses += 1
     while u.overdue_head != NONE:
         visit = u.overdue_head
         u.overdue_head = state.visits[visit].next
+        state.visits[visit].kind = GONE
         if state.frontiers.shape[0] > 0:
             note_gone(state, u.operator, state.visits[visit].created)
         free_visit(state, visit)

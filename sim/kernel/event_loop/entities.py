@@ -20,7 +20,9 @@ VISIT = np.dtype(
         ("arrival", "i8"),
         ("start", "i8"),
         ("serial", "i8"),
-        ("ticket", "i8"),  # of a post-dated output: the key of the tuple that it is made of
+        # Of a post-dated output: the key of the tuple that it is made of; `arrival`: the place of that tuple among the
+        # applied ones; `start`: how often its partition had lost its outputs before.
+        ("ticket", "i8"),
         ("service", "i8"),  # its time on a host of speed 1, or UNSURE: not drawn yet
         ("next", "i4"),
         ("partition", "i4"),
@@ -231,7 +233,10 @@ PARTITION = in_lines(
         ("first_sender", "i8"),  # in the list of groups that send to it, one for each channel
         ("next_here", "i4"),  # partition of the same task
         ("post_dated", "i8"),  # outputs of a later time
+        ("losses", "i8"),  # how often they were lost
+        ("new_post_dated", "i8"),  # those of them that were made since the last complete checkpoint, at a snapshot
         ("open_tuples", "i8"),  # tuples of keys that such outputs keep open
+        ("new_open_tuples", "i8"),  # those of them that have come since then, at a snapshot
         ("overdue_head", "i4"),  # those of them whose time came while it could not emit
         ("overdue_tail", "i4"),
         # `verbs`, `actions` and `instances`: since when marks count

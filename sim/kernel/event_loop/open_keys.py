@@ -15,8 +15,11 @@ from sim.kernel.tools.pointer import State
 
 OPEN_KEYS = np.dtype([("count", "i8")])
 
-# Of a key: post-dated outputs that wait, and its tuples; partition NONE: an empty place.
-OPEN_KEY = np.dtype([("key", "i8"), ("tuples", "i8"), ("outputs", "i4"), ("partition", "i4")], align=True)
+# Of a key: post-dated outputs that wait, its tuples, and how many its partition had applied when it got its place;
+# partition NONE: an empty place.
+OPEN_KEY = np.dtype(
+    [("key", "i8"), ("tuples", "i8"), ("since", "i8"), ("outputs", "i4"), ("partition", "i4")], align=True
+)
 
 
 @kernel
@@ -38,6 +41,7 @@ def _enter(state: State, place: int, partition: int, key: int) -> None:
     e.key = key
     e.tuples = 0
     e.outputs = 0
+    e.since = state.partitions[partition].applied
     state.open_keys.count += 1
 
 
@@ -80,6 +84,35 @@ def _is_closed(state: State, partition: int, key: int) -> bool:
     """Return whether a key has closed, of which nothing waits."""
     bit = state.operators[state.partitions[partition].operator].first_closed + key
     return bool((state.closed_keys[bit >> 3] >> (bit & 7)) & 1)
+
+
+def have_closed(state: State, operator: int, keys: np.ndarray) -> np.ndarray:
+    """Return whether these keys (n,) of an operator have closed (n,)."""
+    bits = int(state.operators["first_closed"][operator]) + keys
+    return (state.closed_keys[bits >> 3] >> (bits & 7)) & 1 != 0
+
+
+@kernel
+def restore_keys(state: State, partition: int, keys: np.ndarray, closed: np.ndarray, opened: np.ndarray) -> None:
+    """Have the `keys` of a partition (n,) be `closed` (n,) and open (m,) as in a snapshot."""
+    u = state.partitions[partition]
+    for k in range(keys.shape[0]):
+        place = _place(state, partition, keys[k])
+        if state.open_table[place].partition != NONE:
+            state.open_keys.count -= 1
+            _empty(state, place)
+        bit = state.operators[u.operator].first_closed + keys[k]
+        state.closed_keys[bit >> 3] &= 255 - (1 << (bit & 7))
+        if closed[k]:
+            state.closed_keys[bit >> 3] |= 1 << (bit & 7)
+    u.open_tuples = 0
+    for k in range(opened.shape[0]):
+        place = _place(state, partition, opened[k].key)
+        _enter(state, place, partition, opened[k].key)
+        state.open_table[place].outputs = opened[k].outputs
+        state.open_table[place].tuples = opened[k].tuples
+        state.open_table[place].since = opened[k].since
+        u.open_tuples += opened[k].tuples
 
 
 @kernel

@@ -15,9 +15,11 @@ from sim.control.placing import operators_above
 from sim.data_plane import Listener
 from sim.kernel.event_loop import (
     channels,
+    emitting,
     in_flight,
     instances,
     loop,
+    open_keys,
     pools,
     restoring,
     room,
@@ -40,6 +42,7 @@ from sim.kernel.event_loop.outbox import WITHHELD
 from sim.kernel.event_loop.parcels import Parcels
 from sim.kernel.event_loop.reading import Reading
 from sim.kernel.event_loop.rules import RULE
+from sim.kernel.event_loop.saved_outputs import SavedOutputs
 from sim.kernel.event_loop.state import LoopState
 from sim.kernel.event_loop.tasks import DROPPED
 from sim.kernel.event_loop.timed_actions import TIMED
@@ -66,6 +69,7 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Reading, Answers):
         self._block = max(256, min(2**16, _ARRIVALS // max(1, self._source_count())))
         self._streams = self._arrival_streams()
         self.state = self._state()
+        self._saved_outputs = SavedOutputs(plan, self.state)
         if setup.needs_more(plan):
             self.state.extend()
         for task in range(len(cluster.task_operator)):
@@ -299,7 +303,20 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Reading, Answers):
         if self.state.partitions["stored"][partition] and self.state.partitions["stored_from"][partition] != NONE:
             self._room_to_copy(partition)
             instances.inherit(self.state, partition)
+        its = self._plan.operators[self._cluster.partition_operator[partition]]
+        if its.postpone_ns is not None and self._plan.replays:
+            self._install_outputs(partition)
         return missing
+
+    def _install_outputs(self, partition: int) -> None:
+        """Have the post-dated outputs of the stored checkpoint wait again, and its open keys be as they were."""
+        saved, keys = self._saved_outputs.stored(partition), self._saved_outputs.keys_of(partition)
+        self._room(saved.outputs.size + saved.open_keys.size + 2)
+        open_keys.restore_keys(self.state, partition, keys, saved.closed, saved.open_keys)
+        over = saved.outputs["born"] <= self._clock.now_ns()
+        due = saved.outputs[over]
+        in_order = np.concatenate([due[np.argsort(due["born"], kind="stable")], saved.outputs[~over]])
+        emitting.post_date_again(self.state, partition, in_order)
 
     def open(self, partition: int) -> None:
         """The partition is live."""
@@ -323,7 +340,13 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Reading, Answers):
         self._tell()
 
     def resume(self, partition: int) -> None:
-        """A source partition emits what arrived before now, a timer what it did not at the instants before now."""
+        """Emit what waits: arrivals at a source, what a timer has missed, or post-dated outputs that are due."""
+        if self.state.operators["postpones"][self.state.partitions["operator"][partition]]:
+            overdue = int(emitting.overdue(self.state, partition))
+            self._room((int(self.state.options["fan_out"]) + 2) * (overdue + 1))
+            emitting.emit_overdue(self.state, partition)
+            self._tell()
+            return
         every = self._plan.operators[self._cluster.partition_operator[partition]].timer_ns
         if every:
             self._room((int(self.state.options["fan_out"]) + 2) * (self._clock.now_ns() // every + 1))

@@ -84,10 +84,18 @@ def expected(
         sums.add(before, 1)
     sums.add(left, -1)
     if state.partitions["post_dated"].any():
-        waiting = _of_kind(state, POST_DATED)
-        for operator in np.unique(waiting.operators).tolist():
-            sums.send(operator, waiting.ids[waiting.operators == operator], -1)
+        waiting = state.visits[post_dated(state)]
+        operators = state.partitions["operator"][waiting["partition"]]
+        for operator in np.unique(operators).tolist():
+            sums.send(operator, waiting["id"][operators == operator], -1)
     return sums
+
+
+def post_dated(state: State) -> np.ndarray:
+    """Return which visits (n,) are post-dated outputs that wait; those that a crash has taken are still there, too."""
+    visits = state.visits
+    found = np.flatnonzero(visits["kind"] == POST_DATED)
+    return found[visits["start"][found] == state.partitions["losses"][visits["partition"][found]]]
 
 
 class Sums:
@@ -209,23 +217,18 @@ def coming(state: State) -> Coming:
 
     No host has failed: what a failure drops on its way keeps its place until it would have come.
     """
-    return _of_kind(state, TUPLE)
-
-
-def _of_kind(state: State, kind: int) -> Coming:
-    """Return visits of a kind; of outputs that were made and not sent, `operators` has the one that made them."""
-    ids, partitions, origins = _visits_of_kind(state, kind)
+    ids, partitions, origins = _tuples(state)
     senders = np.full(origins.size, NONE)
-    if kind == TUPLE and (state.operators["counts"] != NONE).any():  # else all senders are alike
+    if (state.operators["counts"] != NONE).any():  # else all senders are alike
         senders = state.tasks["operator"][origins].astype(np.int64)
     return Coming(ids, state.partitions["operator"][partitions].astype(np.int64), senders)
 
 
 @allocating
-def _visits_of_kind(state: State, kind: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _tuples(state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     waits = np.empty(state.visits.shape[0], np.bool_)
     for visit in range(state.visits.shape[0]):
-        waits[visit] = state.visits[visit].kind == kind
+        waits[visit] = state.visits[visit].kind == TUPLE
     free = np.int64(state.visit_pool.free)
     while free != NONE:
         waits[free] = False

@@ -92,11 +92,43 @@ def test_hosts_may_fail_where_nothing_is_kept() -> None:
     assert not_simulated(scenario_from(changed(POSTPONED, {"events/crash": CRASH}))) == []
 
 
+RESTARTS = {"method": "region-restart", "store": "remote", "interval": "1 s", "barriers": {}}
+CLOSING = {"operators/count/state": CLOSES}
+
+
+@pytest.mark.parametrize("kind", ["full", "incremental"])
+@pytest.mark.parametrize("changes", [{}, CLOSING, CLOSING | {"events/more": RESCALE}, {"events/crash": CRASH}])
+def test_hosts_may_fail_where_the_job_goes_back_to_a_checkpoint(kind: str, changes: dict[str, object]) -> None:
+    """Also beside a reconfiguration, or a rescaling of the job, which a savepoint stops."""
+    rescales = {"events": {"crash": CRASH}} if "events/more" in changes else {"events/crash": CRASH}
+    raw = changed(POSTPONED, {"fault_tolerance": RESTARTS | {"kind": kind}, **rescales, **changes})
+    assert not_simulated(scenario_from(raw)) == []
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "words"),
+    [
+        (RESTARTS | {"barriers": {"unaligned": True}}, "aligned barriers, exactly once"),
+        (RESTARTS | {"guarantee": "at-least-once"}, "aligned barriers, exactly once"),
+        ({"method": "region-restart", "store": "remote", "interval": "1 s"}, "aligned barriers, exactly once"),
+        ({"method": "micro-batch", "store": "remote"}, "aligned barriers, exactly once"),
+        ({"method": "changelog", "store": "remote"}, "aligned barriers, exactly once"),
+        ({"method": "checkpoint"}, "aligned barriers, exactly once"),
+    ],
+)
+def test_other_checkpoints_have_no_post_dated_outputs(tolerance: dict[str, object], words: str) -> None:
+    raw = changed(POSTPONED, {"fault_tolerance": tolerance, "events": {"crash": CRASH}, **CLOSING})
+    found = [one for one in not_simulated(scenario_from(raw)) if "postpone" in one.path or "until" in one.path]
+    assert [one.path for one in found] == ["operators.count.postpone"]
+    assert words in found[0].hint
+
+
 def test_keys_that_close_are_refused_where_hosts_may_fail() -> None:
     state = {"model": "per-tuple", "bytes": "10 B", "until": "output"}
     changes = {"events": {"crash": CRASH}, "operators/count/state": state}
     (fault,) = not_simulated(scenario_from(changed(POSTPONED, changes)))
-    assert (fault.path, fault.hint) == ("operators.count.state.until", "where no host may fail it is")
+    assert fault.path == "operators.count.state.until"
+    assert fault.hint == 'with fault_tolerance.method = "region-restart", or where no host may fail, it is'
 
 
 def test_a_job_that_stops_as_a_whole_has_nothing_post_dated() -> None:
