@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,7 +26,6 @@ from models.validation_messages import path_text
 from scenarios.files.scenario import LoadedScenario, moved, read_scenario, resolve, scenario_text
 from scenarios.runs.execute import COMPILING
 from scenarios.runs.first_run import Beside
-from scenarios.runs.inputs import inputs_of
 from scenarios.runs.run import RunResult
 from scenarios.runs.run import run as run_scenario
 
@@ -64,6 +64,14 @@ def run(
         check_target(out, force=force)
     if loaded.scenario.sweep:
         typer.echo("note: run simulates the scenario as it stands; holdfast sweep varies it", err=True)
+    known: list[RunInputs] = []  # reading a profile takes longer than showing the result: it is read once
+
+    def checked(scenario: Scenario, inputs: RunInputs) -> None:
+        # What is said of a run and its page know nothing of who holds which checkpoint at the start.
+        known.append(replace(inputs, checkpoint_hosts={}))
+        if chosen == "plain":
+            _announce(scenario, inputs)
+
     with progress() as show_progress:
         title = "simulating"
         result = run_scenario(
@@ -73,17 +81,17 @@ def run(
             on_progress=lambda share: show_progress(title, share),
             on_compile=lambda share: show_progress(COMPILING, share),
             engine=chosen,
-            on_checked=_announce if chosen == "plain" else None,
+            on_checked=checked,
             on_first_run=_say_first_run,
         )
     if out is not None:
-        _write(out, _command(file, settings or [], chosen), result, loaded, force=force, raw=raw)
+        _write(out, _command(file, settings or [], chosen), result, loaded, *known, force=force, raw=raw)
     if as_json:
         print(json.dumps(result.summary, allow_nan=False))
     else:
         _show(result)
     # After the result, on stderr: the cause of a backlog explains it, and does not disturb the document on stdout.
-    _say_causes(result, loaded)
+    terminal.warn(map(str, said_of_runs(result.scenario, *known)))
     _say_absent(result)
     for name in result.missed:
         verdict = (result.typed_summary.targets or {})[name]
@@ -94,12 +102,6 @@ def run(
     if result.missed:
         # Last: a missed target is an answer, which has been written and shown in full.
         raise typer.Exit(_TARGET_MISSED)
-
-
-def _say_causes(result: RunResult, loaded: LoadedScenario) -> None:
-    """Say on stderr what makes a backlog, or little of the results, in the words of `validate`."""
-    inputs = inputs_of(result.scenario, loaded.folder, checkpoint_hosts={})
-    terminal.warn(map(str, said_of_runs(result.scenario, inputs)))
 
 
 def _say_absent(result: RunResult) -> None:
@@ -143,15 +145,22 @@ def _command(file: str, settings: list[str], engine: Engine = "auto") -> str:
     return shlex.join(["holdfast", "run", file, *(part for one in settings for part in ("--set", one)), *chosen])
 
 
-def _write(out: Path, command: str, result: RunResult, loaded: LoadedScenario, *, force: bool, raw: bool) -> None:
+def _write(
+    out: Path,
+    command: str,
+    result: RunResult,
+    loaded: LoadedScenario,
+    inputs: RunInputs,
+    *,
+    force: bool,
+    raw: bool,
+) -> None:
     # Without --out nothing is written: then what writes pages and Parquet, a fifth of the start, is not loaded.
     from analysis.report import render_page  # noqa: PLC0415
     from scenarios.pages.run import run_page  # noqa: PLC0415
     from scenarios.runs.store import write_run  # noqa: PLC0415
 
-    page = render_page(
-        run_page(result, inputs_of(result.scenario, loaded.folder, checkpoint_hosts={}), command=command)
-    )
+    page = render_page(run_page(result, inputs, command=command))
     write_run(
         out,
         scenario_text(moved(loaded, out)),

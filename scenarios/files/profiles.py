@@ -248,7 +248,7 @@ def _is_pair(value: object) -> bool:
 def _table(path: Path, columns: tuple[str, ...]) -> pa.Table:
     """Return a Parquet table with exactly these columns and no nulls; raises InputError for any other file."""
     try:
-        table = parquet.read_table(path)
+        table = parquet.ParquetFile(path).read()  # as `read_table` does, which loads pandas for it
     except (OSError, pa.ArrowException) as error:
         rule = f"is not a Parquet file: {str(error).splitlines()[0]}"
         raise InputError.at("profile", str(path), rule) from None
@@ -267,12 +267,13 @@ def _read_counts(path: Path, document: dict[str, Any]) -> np.ndarray:
         rule = f"streams, key groups and bins must be at least 1, their product at most {_MOST_CELLS}"
         raise InputError.at("profile.bins", list(shape), rule)
     try:
-        # Null, which is NaN in floats, where the stream is unknown: refused below.
-        number = compute.index_in(table["operator"], _strings(streams)).to_numpy()
-        group, bin_, count = (table[name].to_numpy().astype(np.int64, casting="safe") for name in _INDEX)
+        number = _numbers(table["operator"], streams)
+        group, bin_, count = (
+            _to_numpy(table[name].combine_chunks()).astype(np.int64, casting="safe") for name in _INDEX
+        )
     except (TypeError, ValueError, NotImplementedError):
         raise InputError.at("profile", str(path), "must hold names, and whole numbers") from None
-    if len(number) and np.isnan(number).any():
+    if (number < 0).any():
         raise InputError.at(f"profile.{SERIES}", NO_VALUE, f"operator must be one of {', '.join(streams)}")
     for name, values, limit in (("key_group", group, shape[1]), ("bin", bin_, shape[2])):
         wrong = (values < 0) | (values >= limit)
@@ -283,7 +284,7 @@ def _read_counts(path: Path, document: dict[str, Any]) -> np.ndarray:
         raise InputError.at(f"profile.{SERIES}.count", int(count.min()), "must be at least 1")
     counts = np.zeros(shape, dtype=np.int64)
     # `add.at` adds rows of the same cell, so that fewer cells than rows show a row that is there twice.
-    np.add.at(counts, (number.astype(np.int64), group, bin_), count)
+    np.add.at(counts, (number, group, bin_), count)
     if np.count_nonzero(counts) != len(count):
         raise InputError.at(f"profile.{SERIES}", NO_VALUE, "holds a bin of a key group more than once")
     return counts
@@ -292,8 +293,21 @@ def _read_counts(path: Path, document: dict[str, Any]) -> np.ndarray:
 _INDEX = ("key_group", "bin", "count")
 
 
-def _strings(names: list[str]) -> Any:
-    return pa.array(names, pa.string())
+def _numbers(names: pa.ChunkedArray, streams: list[str]) -> np.ndarray:
+    """Return the place of each name among the streams (n,), -1 for others; raises TypeError for what is no name."""
+    encoded = compute.dictionary_encode(names.combine_chunks())
+    there, numbers = encoded.dictionary.to_pylist(), {name: k for k, name in enumerate(streams)}
+    if not all(isinstance(name, str) for name in there):
+        raise TypeError("a name is text")
+    places: np.ndarray = np.array([numbers.get(name, -1) for name in there], np.int64)[_to_numpy(encoded.indices)]
+    return places
+
+
+def _to_numpy(numbers: pa.Array) -> np.ndarray:
+    """Return whole numbers without nulls (n,), raises TypeError for others. What Arrow has for that loads pandas."""
+    if not pa.types.is_integer(numbers.type):
+        raise TypeError("not whole numbers")
+    return np.from_dlpack(numbers) if len(numbers) else np.zeros(0, np.int64)
 
 
 def _read_correlation(path: Path, counts: np.ndarray) -> np.ndarray:

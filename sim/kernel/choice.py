@@ -24,12 +24,12 @@ from sim.kernel.needs import needs_of
 
 _FUNCTIONS = {
     "scan": 95,
-    "saving scan": 118,
-    "timed scan": 124,
-    "plain": 205,
-    "extended": 365,
-    "both": 477,
-    "lending": 505,
+    "saving scan": 120,
+    "timed scan": 125,
+    "plain": 190,
+    "extended": 400,
+    "both": 500,
+    "lending": 520,
 }  # that are compiled until a run is under way, about
 WORTH = 2e7  # steps that two kernels are worth their compilation
 _WORTH_OF_STEPS = WORTH / 4  # the same where key groups move in steps, which costs the event loop most

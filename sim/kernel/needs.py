@@ -119,14 +119,10 @@ def _has_barriers(_: _Run, plan: RunPlan) -> str | None:
     return _when(plan.scenario.fault_tolerance.job_checkpoints is not None, "barriers take checkpoints of the job")
 
 
-def _overtake(_: _Run, plan: RunPlan) -> str | None:
-    return _when(plan.scenario.fault_tolerance.unaligned, "barriers overtake")
-
-
 def _may_come_out_of_order(_: _Run, plan: RunPlan) -> str | None:
     """With barriers the scan knows what is kept, and what comes twice, where all goes back to one checkpoint."""
     tolerance = plan.scenario.fault_tolerance
-    together = tolerance.rolls_back_together and plan.drops_duplicates
+    together = tolerance.method == "region-restart" and plan.drops_duplicates
     return _when(tolerance.job_checkpoints is not None and not together, "not all goes back to a checkpoint of the job")
 
 
@@ -180,6 +176,14 @@ def _applies_out_of_order(run: _Run, operator: OperatorPlan) -> str | None:
     pool = operator.description.threads > 1 and operator.description.service is not None
     words = f"{operator.name} has several threads, and tuples may come twice"
     return _when(pool and run.plan.keeps_ids, words)
+
+
+def _gets_several_sizes(run: _Run, operator: OperatorPlan) -> str | None:
+    """In-flight data has a size, and the scan does not know who has sent what waits."""
+    inputs = operator.description.inputs
+    sizes = {one.output_bytes for one in run.plan.operators if one.name in inputs}
+    several = run.plan.scenario.fault_tolerance.unaligned and len(sizes) > 1
+    return _when(several, f"barriers overtake, and {operator.name} gets tuples of several sizes")
 
 
 def _is_source_with_service(_: _Run, operator: OperatorPlan) -> str | None:
@@ -272,7 +276,6 @@ def _reads_committed(_: _Run, plan: RunPlan) -> str | None:
 
 OF_RUN: tuple[Row[RunPlan], ...] = (
     Row(_has_barriers, (CheckpointPlane, ActionPlane), at_times=True),
-    Row(_overtake, (CheckpointPlane, ActionPlane)),
     Row(_may_come_out_of_order, (CheckpointPlane, ActionPlane)),
     Row(_several_at_a_time, (CheckpointPlane, ActionPlane)),
     Row(_pause_tasks),
@@ -294,6 +297,7 @@ OF_RUN: tuple[Row[RunPlan], ...] = (
 )
 OF_OPERATOR: tuple[Row[OperatorPlan], ...] = (
     Row(_applies_out_of_order),
+    Row(_gets_several_sizes),
     Row(lambda _, one: _when(one.description.kind not in _KINDS, f"{one.name} is a {one.description.kind}")),
     Row(_has_event_time_beside_others),
     Row(_passes_in_a_pool),

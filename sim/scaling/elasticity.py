@@ -97,8 +97,9 @@ class Elasticity:
         if found.unplaced:
             self._nothing_fits(found, hosts, groups)
         else:
-            # Computed again: groups that were just asked to move count at their targets.
-            drained = self._scale_in(self._hosts(loads), self._groups(loads), limits, calm=not found.overloaded)
+            if found.moves:  # groups that were just asked to move count at their targets
+                hosts, groups = self._hosts(loads), self._groups(loads)
+            drained = self._scale_in(hosts, groups, limits, calm=not found.overloaded)
         assisted = sum(move.assisted for move in found.moves)
         self.state.recorder.rows["adaptations"].append(
             (

@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from profiled import small_profile
 
 import holdfast
+from scenarios.files.profiles import write_profile
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("ortools", "scipy", "numba", "pyspark", "plotly", "pandas", "pint", "simpy", "pyarrow", "networkx")
@@ -76,6 +78,13 @@ def test_a_run_whose_code_is_kept_loads_neither_numba_nor_pandas(tmp_path: Path)
     program = f"{asked}\nimport sys; assert not {{'numba', 'numba.core', 'pandas', 'scipy.linalg'}} & set(sys.modules)"
     loaded = loaded_by(program, tmp_path)
     assert "llvmlite" in loaded
+
+
+def test_a_profile_is_read_without_pandas(tmp_path: Path) -> None:
+    folder = write_profile(small_profile(), tmp_path / "profile")
+    loaded = loaded_by(f"from holdfast import read_profile\nread_profile({str(folder)!r})", tmp_path)
+    assert "pyarrow" in loaded
+    assert "pandas" not in loaded
 
 
 @pytest.mark.parametrize("name", holdfast.__all__)

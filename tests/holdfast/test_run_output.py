@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from profiled import small_profile
 
 from holdfast import cli
+from scenarios.files import profiles
 from scenarios.files.scenario import names, text_of
 
 
@@ -33,6 +35,31 @@ FEWER = {
         "workload.clicks.rate=200 /s",
     ),
 }
+
+
+PROFILED = """
+duration = "10 s"
+[workload.trips]
+rate = { profile = "profile", span = "40 s", mean = "20 /s" }
+keys = { distribution = "profile" }
+[operators.trips]
+kind = "source"
+[operators.out]
+kind = "sink"
+inputs = { trips = "shuffle" }
+[hosts.worker]
+"""
+
+
+def test_a_run_reads_its_profile_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    profiles.write_profile(small_profile(), tmp_path / "profile")
+    (tmp_path / "trips.toml").write_text(PROFILED)
+    read, times = profiles.read_profile, list[Path | str]()
+    monkeypatch.setattr(profiles, "read_profile", lambda path: [times.append(path), read(path)][1])
+    shown(capsys, str(tmp_path / "trips.toml"), "--engine", "plain", "--out", str(tmp_path / "out"))
+    assert times == [tmp_path / "profile"]
 
 
 @pytest.mark.parametrize("name", names())

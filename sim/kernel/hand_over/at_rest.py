@@ -75,6 +75,7 @@ class LoopAtRest:
             ("control waits for frontiers", loop.frontiers["over"] == 0),
             ("partitions are muted, timed or announced", partitions[["muted", "measured", "announced"]]),
             ("barriers are on their way", self._has_barriers(partitions)),
+            ("barriers overtake", self._have_begun_to_overtake(tasks)),
             ("messages or actions are on their way", ~np.isin(self.events["kind"], _KNOWN_EVENTS)),
             ("the pace of a host has changed", np.array([loop.options["paced"]])),
         )
@@ -88,6 +89,10 @@ class LoopAtRest:
         reached = begun[partitions["is_source"] == 0]
         told = (self.events["kind"] == TRIM).any() or (partitions["replay_pending"] != 0).any()
         return np.array([told, reached.any() and not reached.all()])
+
+    def _have_begun_to_overtake(self, tasks: np.ndarray) -> np.ndarray:
+        """Return of which tasks (n_tasks,) a barrier has come that waits for a service or for other channels."""
+        return np.asarray(tasks["passage"] != 0)
 
     # -- items
 

@@ -217,6 +217,7 @@ class Kept:
         self._cuts = np.zeros(used, np.int64)
         if self.under_way:
             self._cuts[pair[part == BEFORE]] = 1
+        self._loop.pairs["mark"][:used] = self._cuts  # where barriers overtake sources forget up to there
 
 
 def _beyond(pairs: np.ndarray, stand_for: np.ndarray, first: np.ndarray, end: np.ndarray) -> np.ndarray:

@@ -93,6 +93,10 @@ def forget_tuples(loop: State) -> None:
         loop.tables[name] = 0
     for name in ("log_first", "log_last", "out_pair", "in_pair", "held_head", "held_tail"):
         loop.partitions[name] = NONE
+    # In-flight data, too: the job never goes back to a checkpoint from before a hand-over (`barriers`).
+    for name in ("overtaken_head", "overtaken_tail", "in_flight_head"):
+        loop.partitions[name] = NONE
+    loop.partitions["in_flight_n"] = loop.partitions["in_flight_bytes"] = 0
     for name in ("front", "queue", "serving"):
         loop.tasks[f"{name}_head"] = loop.tasks[f"{name}_tail"] = NONE
 
@@ -241,10 +245,22 @@ class _Filling:
         made["arrival"], made["start"], made["service"], made["node"] = parcels["at"], NONE, UNSURE, NONE
         made["task"] = self.partition_task[parcels["partition"]]
         made["kind"], made["arrived"] = TUPLE, 1
-        made["origin"] = NONE  # who sent what has arrived nobody asks
+        made["origin"] = self._origins(parcels["partition"])
         for name, value in fields.items():
             made[name] = value
         return made
+
+    def _origins(self, partitions: np.ndarray) -> np.ndarray:
+        """Return who may have sent what has arrived at these partitions (n,): nobody asks, but for its size.
+
+        Barriers that overtake ask that, and all that an operator gets has one size then.
+        """
+        if not self.plan.scenario.fault_tolerance.unaligned:
+            return np.full(partitions.size, NONE)
+        first, sends = self.loop.operators["first_task"], np.full(len(self.plan.operators), NONE)
+        for operator in self.plan.operators:
+            sends[[edge.down.index for edge in operator.edges]] = first[operator.index]
+        return sends[self.scan.partition_operator[partitions]]
 
     def _on_their_way(self) -> np.ndarray:
         scan = self.scan
