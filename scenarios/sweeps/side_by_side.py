@@ -28,9 +28,11 @@ _OF_MOVES = {
     "moves.bytes": "sent",
     "moves.replayed": "sent again",
     "guarantee.lost": "lost",
+    "reconfigurations.lost_bytes": "states lost",
     "memory.peak_bytes": "peak memory",
 }
 """Metrics of a move that people ask for, and the heads of their columns."""
+_IF_ANY = "reconfigurations.lost_bytes"  # most runs have no crash in a move
 
 
 def metrics_side_by_side(result: SweepResult, requested: Sequence[str] | None) -> list[str]:
@@ -43,7 +45,9 @@ def metrics_of_moves(result: SweepResult) -> list[str]:
     known = {name for row in result.rows for name in row.metrics}
     if not any(name.startswith("moves.") for name in known):
         return []
-    return [name for name in _OF_MOVES if name in known]
+    found = [name for name in _OF_MOVES if name in known]
+    lost = any(row.metrics.get(_IF_ANY) for row in result.rows)
+    return [name for name in found if lost or name != _IF_ANY]
 
 
 def side_by_side(result: SweepResult, metrics: Sequence[str]) -> Table:
