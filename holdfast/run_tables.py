@@ -12,6 +12,7 @@ from analysis.runs.tables import (
     job_checkpoints_said,
     mean_with_interval,
     memory_table,
+    migrations_table,
     reconfigurations_table,
     recovery_means_table,
 )
@@ -25,7 +26,15 @@ from models.topology import layout
 if TYPE_CHECKING:
     from analysis.runs.checkpoint_summary import Checkpoints
     from analysis.runs.recovery_summary import Outages, Replicas
-    from analysis.runs.run_summary import Elasticity, HostsInUse, Latency, Maintenance, Reconfiguration, RunSummary
+    from analysis.runs.run_summary import (
+        Elasticity,
+        HostsInUse,
+        Latency,
+        Maintenance,
+        Migration,
+        Reconfiguration,
+        RunSummary,
+    )
     from analysis.runs.timelines import Held
     from models.scenario.scenario import Scenario
     from models.table import Table
@@ -144,16 +153,26 @@ def reconfigurations_said(summary: RunSummary) -> list[Table | str]:
     if not given:
         return []
     parts = in_parts(reconfigurations_table(given).brief, 3)  # operator, strategy and instant say which it is
-    return [*parts, *filter(None, [_undone_line(given)]), _frontier_line(given)]
+    undone = _undone_line("reconfiguration", [(one.duration_s, one.cancelled_s) for one in given])
+    return [*parts, *undone, _frontier_line(given)]
 
 
-def _undone_line(given: Sequence[Reconfiguration]) -> str:
-    """Return how many reconfigurations were cancelled, and how many did not end; "" where all are done."""
-    cancelled = sum(one.cancelled_s is not None for one in given)
-    unfinished = sum(one.duration_s is None for one in given) - cancelled
+def migrations_said(given: Sequence[Migration]) -> list[Table | str]:
+    """Return what each migration of a key group took, and how many were not done."""
+    undone = _undone_line("migration", [(one.completion_s, one.cancelled_s) for one in given])
+    return [migrations_table(given).brief, *undone]
+
+
+def _undone_line(noun: str, given: Sequence[tuple[float | None, float | None]]) -> list[str]:
+    """Return how many moves were cancelled, and how many did not end, in a line; [] where all are done.
+
+    `given`: how long each took, and when it was cancelled [s].
+    """
+    cancelled = sum(cancelled_s is not None for _, cancelled_s in given)
+    unfinished = sum(length_s is None for length_s, _ in given) - cancelled
     ends = {"cancelled after a crash": cancelled, "not over at the end of the run": unfinished}
     said = ", ".join(f"{display.count(count)} {words}" for words, count in ends.items() if count)
-    return f"Of {display.count(len(given), 'reconfiguration')}: {said}." if said else ""
+    return [f"Of {display.count(len(given), noun)}: {said}."] if said else []
 
 
 def _frontier_line(given: Sequence[Reconfiguration]) -> str:

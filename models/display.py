@@ -190,7 +190,11 @@ def share(value: float | None, digits: int = 3, *, rounding: Rounding = "nearest
     left = abs(100 - percent)
     if left < _NEAREST:
         return ">99.9999999999 %" if left > _CERTAIN and percent < 100 else "100 %"
-    near = min(abs(percent), left)
+    return _percent(percent, min(abs(percent), left), digits, rounding)
+
+
+def _percent(percent: Decimal, near: Decimal, digits: int, rounding: Rounding) -> str:
+    """Return percent with one decimal, and with `digits` digits of what is `near`."""
     if not near or percent.adjusted() < _SMALLEST or abs(percent) >= 1000:
         return f"{number(percent, digits, rounding=rounding)} %"
     return f"{_plain(_round(percent, max(1, digits - 1 - near.adjusted()), rounding))} %"
@@ -212,13 +216,16 @@ def availability(unavailability: float | None, digits: int = 3, *, rounding: Rou
 
 
 def change(value: float | None, digits: int = 3) -> str:
-    """Return a relative difference with its sign, in percent.
+    """Return a relative difference with its sign, in percent; twice as much is nothing special.
 
-    >>> change(0.123), change(-0.0456), change(0.0)
-    ('+12.3 %', '-4.56 %', '0 %')
+    >>> change(0.123), change(-0.0456), change(0.0), change(1.00343)
+    ('+12.3 %', '-4.56 %', '0 %', '+100.3 %')
     """
-    said = share(value, digits)
-    return f"+{said}" if value and value > 0 else said
+    if value is None or not math.isfinite(value):
+        return share(value, digits)
+    percent = _decimal(value).scaleb(2, _EXACTLY)
+    said = _percent(percent, abs(percent), digits, "nearest")
+    return f"+{said}" if value > 0 else said
 
 
 def money(value: float | None, digits: int = 6, *, rounding: Rounding = "nearest") -> str:

@@ -1,4 +1,4 @@
-"""Mark failures, migrations, rebalances and hosts that come and go below a figure over time, each kind in its own row.
+"""Mark failures, moves, rebalances and hosts that come and go below a figure over time, each kind in its own row.
 
 Rows below the figure share its time axis, so that a rise of latency can be traced to what happened then. The same
 events are listed as text, for readers who do not see the figure.
@@ -16,6 +16,8 @@ from analysis.report.content import Decision
 from analysis.report.figure import Figure, Spec, reading
 from analysis.runs.migration_kinds import ClassifiedMigration
 from analysis.runs.recovery_summary import Recovery
+from analysis.runs.run_summary import Reconfiguration
+from models import display
 from models.records.decisions import Action
 
 _ROW = 26  # height [px]
@@ -28,9 +30,11 @@ _SHAPES = {
     "assisted": ("triangle-up", "var:--c3"),
     "direct": ("diamond", "var:--c2"),
     "moves": ("triangle-up", "var:--c1"),
+    "steps": ("triangle-right", "var:--c1"),
 }
 _ROWS: dict[str, str] = {Action.ACQUIRE: "hosts", Action.RELEASE: "hosts", Action.REBALANCE: "rebalances"}
 _NAMES = {"hosts": "hosts come, go", "assisted": "assisted moves", "direct": "direct moves"}
+_NAMES |= {"steps": "moves in steps"}
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,7 @@ def with_marks(
     migrations: Sequence[ClassifiedMigration],
     decisions: Sequence[Decision],
     replication: int,
+    reconfigurations: Sequence[Reconfiguration] = (),
 ) -> Figure:
     """Return the figure with marks of events in the replication, and a list of them for those who do not see it.
 
@@ -56,7 +61,7 @@ def with_marks(
     whose only events are failures stays as it is, since a line and a name mark these already. More than 300 marks of a
     kind are drawn in groups, and at most 200 events are listed (`Figure.events_left` counts the others).
     """
-    marks = _marks(recoveries, migrations, decisions, replication)
+    marks = _marks(recoveries, migrations, decisions, reconfigurations, replication)
     rows = [row for row in reversed(_SHAPES) if any(mark.row == row for mark in marks)]
     figure = replace(figure, events=_listed(marks), events_left=max(0, len(marks) - _MOST_LISTED))
     if not set(rows) - {"failures"}:  # a line and a name say that already
@@ -91,6 +96,7 @@ def _marks(
     recoveries: Sequence[Recovery],
     migrations: Sequence[ClassifiedMigration],
     decisions: Sequence[Decision],
+    reconfigurations: Sequence[Reconfiguration],
     replication: int,
 ) -> list[_Mark]:
     """Return all events of the replication, by time."""
@@ -106,11 +112,23 @@ def _marks(
         if one.replication == replication
     ]
     found += [
+        _Mark("steps", one.requested_s if one.begun_s is None else one.begun_s, _of_steps(one))
+        for one in reconfigurations
+        if one.replication == replication
+    ]
+    found += [
         _Mark(_ROWS[one.action], one.at_s, one.what)
         for one in decisions
         if one.replication == replication and one.action in _ROWS
     ]
     return sorted(found, key=lambda mark: mark.at_s)
+
+
+def _of_steps(one: Reconfiguration) -> str:
+    """Return which operator moves key groups, how, and for how long."""
+    end = "not over" if one.duration_s is None else display.duration(one.duration_s)
+    end = end if one.cancelled_s is None else "cancelled"
+    return f"{one.operator}: {one.strategy}, {display.count(one.steps, 'step')}, {end}"
 
 
 def _trace(row: str, place: int, marks: Sequence[_Mark]) -> Spec:
@@ -161,8 +179,8 @@ def _counted(marks: Sequence[_Mark]) -> str:
     """Return how many there are of each kind."""
     count = Counter(mark.row for mark in marks)
     one = {"failures": "failure", "hosts": "host that comes or goes", "assisted": "assisted move"}
-    one |= {"direct": "direct move", "moves": "move", "rebalances": "rebalance"}
-    many = {"hosts": "hosts that come or go"}
+    one |= {"direct": "direct move", "moves": "move", "rebalances": "rebalance", "steps": "move in steps"}
+    many = {"hosts": "hosts that come or go", "steps": "moves in steps"}
     said = [f"{n:,} {one[row] if n == 1 else many.get(row, f'{one[row]}s')}" for row in _SHAPES if (n := count[row])]
     return f"Marked below: {', '.join(said)}."
 

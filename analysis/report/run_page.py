@@ -250,7 +250,9 @@ def run_sections(
     )
     return [
         topology_section(values.topology(scenario, inputs)),
-        latency_section(lines.latency(first), recoveries, migrations, decisions, summary.visible),
+        latency_section(
+            lines.latency(first), recoveries, migrations, decisions, summary.visible, summary.reconfigurations
+        ),
         ccdf_section(lines.latency_ccdfs(records)),
         flow_section(flow, recoveries, operators),
         rebalances_section(summary.rebalances, lines.around_rebalances(scenario, first, summary.rebalances)),

@@ -22,7 +22,15 @@ from analysis.report.parts import Curve, Design
 from analysis.report.topology import draw
 from analysis.runs.migration_kinds import ClassifiedMigration
 from analysis.runs.recovery_summary import Outages, Recovery, RecoveryMean, Replicas
-from analysis.runs.run_summary import EngineUsed, Guarantee, Memory, OperatorSummary, Verdict, Visible
+from analysis.runs.run_summary import (
+    EngineUsed,
+    Guarantee,
+    Memory,
+    OperatorSummary,
+    Reconfiguration,
+    Verdict,
+    Visible,
+)
 from analysis.runs.tables import (
     guarantee_table,
     memory_table,
@@ -108,6 +116,7 @@ def latency_section(
     migrations: Sequence[ClassifiedMigration] = (),
     decisions: Sequence[Decision] = (),
     visible: Visible | None = None,
+    reconfigurations: Sequence[Reconfiguration] = (),
 ) -> Section | None:
     """Return latency over time with what happened below, and around the longest recovery; None without deliveries.
 
@@ -122,6 +131,7 @@ def latency_section(
         migrations=migrations,
         decisions=decisions,
         replication=line.replication,
+        reconfigurations=reconfigurations,
     )
     drawn = [whole]
     known = [one for one in lines.same_replication(recoveries, line.replication) if one.ends()]

@@ -45,11 +45,12 @@ def metrics_of(summary: RunSummary) -> Metrics:
     """Return dotted name -> number, or None where nothing was seen, of the summary of one replication.
 
     Numbers keep the path that they have in the document. Of recoveries and migrations there are the number (`count`),
-    of each length mean and greatest, and how many did not end (`unfinished`). Where the scenario names an engine its
-    instants, from the failure on, are lengths too. What has ended tasks on purpose is no recovery: rescalings of a job,
-    restarts of hosts and handovers to a new one have the same names under `rescalings`, `restarts` and `handovers`. Of
-    rebalances the same, where there are any, and the sums of their counts of tuples; of reconfigurations the same, how
-    many were cancelled, and the bytes of states; of targets how many were missed. `moves` has what all of these, and
+    of each length mean and greatest, and how many did not end (`unfinished`); of migrations also how many were
+    `cancelled`. Where the scenario names an engine its instants, from the failure on, are lengths too. What has ended
+    tasks on purpose is no recovery: rescalings of a job, restarts of hosts and handovers to a new one have the same
+    names under `rescalings`, `restarts` and `handovers`. Of rebalances the same, where there are any, and the sums of
+    their counts of tuples; of reconfigurations the same, how many were cancelled, the bytes of states, and the key
+    groups and bytes that crashes took in them; of targets how many were missed. `moves` has what all of these, and
     rescalings, have in common.
     """
     # Without the lists of entries, whose length differs between runs: these come as counts, means and maxima.
@@ -69,6 +70,7 @@ def metrics_of(summary: RunSummary) -> Metrics:
             found |= _of_recoveries(f"{kind}s", planned, phases, ends)
     pauses, completions = ([getattr(one, name) for one in summary.migrations] for name in ("pause_s", "completion_s"))
     found |= _of_entries("migrations", {"pause_s": pauses, "completion_s": completions}, "completion_s")
+    found |= _cancelled("migrations", found, summary.migrations)
     found |= _of_rebalances(summary.rebalances)
     found |= _of_reconfigurations(summary.reconfigurations)
     found |= _of_moves(summary)
@@ -159,12 +161,18 @@ def _of_reconfigurations(given: Sequence[Reconfiguration]) -> Metrics:
     found = _of_entries("reconfigurations", {name: [getattr(one, name) for one in given] for name in names}, names[0])
     extra = [one.extra_bytes for one in given if one.extra_bytes is not None]
     found |= {"reconfigurations.extra_bytes.max": float(max(extra))} if extra else {}
+    found |= _cancelled("reconfigurations", found, given)
+    sums = ("bytes", "lost_groups", "lost_bytes")
+    return found | {f"reconfigurations.{name}": float(sum(getattr(one, name) for one in given)) for name in sums}
+
+
+def _cancelled(name: str, found: Metrics, given: Sequence[Migration] | Sequence[Reconfiguration]) -> Metrics:
+    """Return how many entries were cancelled, which do not count as unfinished; nothing where there are none."""
+    if not given:
+        return {}
     cancelled = float(sum(one.cancelled_s is not None for one in given))
-    found |= {
-        "reconfigurations.cancelled": cancelled,
-        "reconfigurations.unfinished": (found["reconfigurations.unfinished"] or 0.0) - cancelled,
-    }
-    return found | {"reconfigurations.bytes": float(sum(one.bytes for one in given))}
+    unfinished = f"{name}.unfinished"
+    return {f"{name}.cancelled": cancelled, unfinished: (found[unfinished] or 0.0) - cancelled}
 
 
 def _of_moves(summary: RunSummary) -> Metrics:
@@ -172,9 +180,8 @@ def _of_moves(summary: RunSummary) -> Metrics:
 
     `pause_s` is the longest time for which something stood still: a key group, a step, or the dataflow. It is None
     where that is not recorded. `completion_s` is from the first request to the end of the last move, None where one did
-    not end or was cancelled, of which there are `cancelled`. (Of a single key group nobody knows: it did not end.)
-    `bytes` were sent between hosts after the warm-up for states and replays, without checkpoints and what goes
-    through a store; `replayed` tuples were sent again.
+    not end or was cancelled, of which there are `cancelled`. `bytes` were sent between hosts after the warm-up for
+    states and replays, without checkpoints and what goes through a store; `replayed` tuples were sent again.
     """
     groups, steps, flows, scales = summary.migrations, summary.reconfigurations, summary.rebalances, summary.rescales
     if not (groups or steps or flows or scales):
@@ -196,7 +203,8 @@ def _of_moves(summary: RunSummary) -> Metrics:
     seen = [pause for pause in pauses if pause is not None]
     replayed = [*(one.replayed for one in groups), *(one.replayed for one in flows if one.replayed is not None)]
     sent = [summary.messages[kind].bytes for kind in ("replay", "protocol") if kind in summary.messages]
-    cancelled = [one.cancelled_s is not None for one in steps] + [one.outcome == _CALLED_OFF for one in flows]
+    cancelled = [one.cancelled_s is not None for one in groups] + [one.cancelled_s is not None for one in steps]
+    cancelled += [one.outcome == _CALLED_OFF for one in flows]
     return {
         "moves.pause_s": max(seen, default=None),
         "moves.completion_s": max(known) - min(begins) if len(known) == len(ends) else None,

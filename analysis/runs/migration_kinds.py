@@ -34,7 +34,8 @@ class ClassifiedMigration(Migration):
 class MigrationGroup:
     """All migrations of one kind, protocol and cause; `pause` is the mean over them, with its interval.
 
-    Lengths [s] are None where none has one. `unfinished` ones did not end before the run did.
+    Lengths [s] are None where none has one. `unfinished` ones did not end before the run did; `cancelled` ones never
+    will, as a crash took a task.
     """
 
     kind: str
@@ -42,6 +43,7 @@ class MigrationGroup:
     cause: str
     count: int
     unfinished: int
+    cancelled: int
     pause: Mean
     pause_p50_s: float | None
     pause_max_s: float | None
@@ -75,7 +77,8 @@ def _group(who: tuple[str, str, str], own: Sequence[ClassifiedMigration]) -> Mig
     return MigrationGroup(
         *who,
         count=len(own),
-        unfinished=sum(one.completion_s is None for one in own),
+        unfinished=sum(one.completion_s is None and one.cancelled_s is None for one in own),
+        cancelled=sum(one.cancelled_s is not None for one in own),
         pause=ratio_mean([sum(part) for part in each.values()], [len(part) for part in each.values()]),
         pause_p50_s=median(pauses) if pauses else None,
         pause_max_s=max(pauses, default=None),
@@ -156,6 +159,7 @@ def _of_replication(one: RunRecords) -> list[Migration]:
             replayed=row["replayed"],
             bytes=row["bytes"],
             cause=row["cause"],
+            cancelled_s=None if row["cancelled_ns"] == NEVER else seconds(row["cancelled_ns"]),
         )
         for row in (dict(zip(table, values, strict=True)) for values in rows)
     ]

@@ -116,7 +116,7 @@ class Migration:
 
     `completion_s` is the time from the request until the new owner goes on and the old one holds the checkpoint.
     `cause` is `event` for a move of the scenario, else what the manager moved it for. Times are None where the move did
-    not end within the run.
+    not end within the run, or was cancelled, as a crash took a task.
     """
 
     replication: int
@@ -132,6 +132,7 @@ class Migration:
     replayed: int
     bytes: int
     cause: str
+    cancelled_s: float | None = None
 
     @property
     def partition(self) -> str:

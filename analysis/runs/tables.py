@@ -167,6 +167,7 @@ def _phase_mean(one: RecoveryMean) -> str:
 def migrations_table(migrations: Sequence[Migration]) -> Table:
     """Return what each migration of a key group took, and who asked for it where that was not always an event."""
     by_themselves = any(one.cause != "event" for one in migrations)
+    cancelled = any(one.cancelled_s is not None for one in migrations)
     columns: tuple[Column, ...] = (
         Column("key group", of="partition", number=False),
         Column("kind", kind_text, "kind", number=False, wide=True),
@@ -176,6 +177,7 @@ def migrations_table(migrations: Sequence[Migration]) -> Table:
         Column("cause", of="cause", number=False, wide=not by_themselves),
         Column("replication", of="replication", wide=True),
         Column("asked for at", display.instant, "requested_s", wide=True),
+        *((Column("cancelled", display.instant, "cancelled_s", wide=True),) if cancelled else ()),
         Column("pause", display.duration, "pause_s"),
         Column("completion", display.duration, "completion_s"),
         Column("worst", display.duration, "worst_s"),
@@ -286,12 +288,14 @@ def groups_table(groups: Sequence[MigrationGroup]) -> Table:
 
     Means have 95 % intervals over replications; medians and maxima are over all moves of a row.
     """
+    cancelled = any(one.cancelled for one in groups)
     columns = (
         Column("kind", kind_text, "kind", number=False),
         Column("protocol", of="protocol", number=False),
         Column("cause", of="cause", number=False),
         Column("moves", display.count, "count"),
         Column("not ended", display.count, "unfinished"),
+        *((Column("cancelled", display.count, "cancelled"),) if cancelled else ()),
         Column("pause mean", mean_with_interval, "pause"),
         Column("pause median", display.duration, "pause_p50_s"),
         Column("pause max", display.duration, "pause_max_s"),

@@ -18,7 +18,7 @@ from holdfast.progress import progress
 from scenarios.files.write_once import refuse_page, write_text
 from scenarios.pages.claims import claims_page
 from scenarios.pages.elastic_claims import skew_table
-from scenarios.pages.migration_claims import resolutions_table
+from scenarios.pages.migration_claims import query_resolutions_table, resolutions_table
 from scenarios.studies.reproduce.claims import Outcome, tried
 from scenarios.studies.reproduce.tasks import TaskRunner
 
@@ -59,7 +59,8 @@ def reproduce(
         if _ELASTIC in outcome.results:
             terminal.show(skew_table(outcome.results[_ELASTIC]))
         if _MIGRATION in outcome.results:
-            terminal.show(resolutions_table(outcome.results[_MIGRATION]).brief)
+            migration = outcome.results[_MIGRATION]
+            terminal.show(resolutions_table(migration).brief, query_resolutions_table(migration).brief)
     # `is False`: a claim that was not tried has None.
     if strict and any(row.holds is False for row in rows):
         raise typer.Exit(_CLAIM_FAILS)

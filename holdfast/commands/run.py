@@ -186,7 +186,7 @@ def _show(result: RunResult) -> None:
     if summary.checkpoints:
         terminal.show(*run_tables.checkpoints_said(summary.checkpoints))
     if summary.migrations:
-        terminal.show(tables.migrations_table(summary.migrations).brief)
+        terminal.show(*run_tables.migrations_said(summary.migrations))
     if summary.rebalances:
         terminal.show(tables.rebalances_table(summary.rebalances).brief)
     if summary.rescales:

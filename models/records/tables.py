@@ -242,6 +242,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
             "arrived from the begin of the move until one did not wait any more, -1 if the move was not completed",
         ),
         Column("cause", "str", "", "event | rescale | balance (of an overloaded host) | drain (of a host to be left)"),
+        _time("cancelled_ns", "the move was cancelled, after a crash, -1 if it was not"),
     ),
     "rebalances": (
         _index("number", "of the rebalance in the run, from 0"),

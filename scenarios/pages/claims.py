@@ -16,7 +16,12 @@ from models import display
 from models.queries.description import Templates
 from models.table import Column, Table
 from scenarios.pages.elastic_claims import elastic_assumptions, elastic_charts, elastic_tables
-from scenarios.pages.migration_claims import migration_charts, queries_table, resolutions_table
+from scenarios.pages.migration_claims import (
+    migration_charts,
+    queries_table,
+    query_resolutions_table,
+    resolutions_table,
+)
 from scenarios.pages.run import versions
 from scenarios.studies.reproduce.claims import Finding
 from scenarios.studies.reproduce.elastic_upstream_backup import Results as ElasticResults
@@ -57,7 +62,7 @@ def claims_page(
         curves, assumed = (*curves, *elastic_charts(elastic)), (*assumed, *elastic_assumptions(elastic))
     if migration is not None:
         curves = (*curves, *migration_charts(migration))
-        tables += [queries_table(migration), resolutions_table(migration)]
+        tables += [queries_table(migration), resolutions_table(migration), query_resolutions_table(migration)]
     return Page(
         "Claims of papers",
         "What papers report, tried again: each claim beside what came out here.",

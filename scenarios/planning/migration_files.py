@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from models import units
+from models import display, units
 from models.errors import InputError, InputFault, raise_if_any
 from models.planning.reconfiguration import Files, owners_before, steps_of
 from models.scenario.events import Reconfigure
@@ -22,7 +22,7 @@ from models.scenario.scenario import Scenario
 from models.units import to_ns
 from models.validation_messages import path_text
 
-_NUMBER = re.compile(r"[0-9]{1,19}")  # all that fit into 63 bits have so many digits
+_NUMBER = re.compile(r"-?[0-9]{1,19}")  # all that fit into 63 bits have so many digits
 _BLANKS = re.compile(r"[ \t]+")  # other characters that look like blanks are none
 _MOST_LINES = 1_000_000
 _FORM = 'as "M <ns> <worker of each bin>" or "D <ns> <bin> <worker> ..."'
@@ -57,7 +57,12 @@ def _read(operator: Operator, name: str, event: Reconfigure, folder: Path) -> tu
         raise InputError.at(path, value, "cannot be read", why) from None
     lines = text.rstrip("\n").split("\n") if text.strip("\n") else []
     if not lines or len(lines) > _MOST_LINES:
-        raise InputError.at(path, value, f"must have 1 to {_MOST_LINES} lines, and has {len(lines)}", _FORM)
+        raise InputError.at(
+            path,
+            value,
+            f"must have 1 to {display.count(_MOST_LINES)} lines, and has {display.count(len(lines))}",
+            _FORM,
+        )
     found, faults, latest = [], [], 0
     for number, line in enumerate(lines, start=1):
         try:
@@ -87,14 +92,17 @@ def _line(operator: Operator, name: str, line: str) -> Configuration:
         raise _BadLineError("must begin with M, a whole map, or D, differences", _FORM)
     wrong = next((word for word in words if not _NUMBER.fullmatch(word)), None)
     if wrong is not None or not words:
-        digits = wrong is not None and re.fullmatch(r"[0-9]+", wrong)
-        what = "it has no time" if wrong is None else f"{wrong[:40]!r} is {'too large' if digits else 'none'}"
+        digits = wrong is not None and re.fullmatch(r"-?[0-9]+", wrong)
+        what = "it has no time" if wrong is None else f"{wrong[:40]!r} is {'too long' if digits else 'not one'}"
         raise _BadLineError(f"must have whole numbers behind {kind}, and {what}", _FORM)
     time_ns, *numbers = map(int, words)
-    if time_ns >= 2**63:
-        raise _BadLineError("its time must be below 2^63 ns")
+    if not 0 <= time_ns < 2**63:
+        raise _BadLineError(
+            f"its time, {time_ns} ns, must be from 0 to 2^63 - 1 ns", "times count from the start of the run"
+        )
     if kind == "M" and len(numbers) != operator.groups:
-        rule = f"must have a worker for each of the {operator.groups} bins, and has {len(numbers)}"
+        needed, there = map(display.count, (operator.groups, len(numbers)))
+        rule = f"must have a worker for each of the {needed} bins, and has {there}"
         raise _BadLineError(rule, f"bins are the key groups of {name}")
     if kind == "D" and len(numbers) % 2:
         raise _BadLineError("must have pairs of a bin and a worker, and the last bin has no worker", _FORM)
@@ -107,10 +115,13 @@ def _check_pairs(operator: Operator, name: str, pairs: Sequence[tuple[int, int]]
     """Raise _BadLineError for bins or workers that are not there, and for bins that come twice."""
     seen = set[int]()
     for group, task in pairs:
-        if group >= operator.groups:
-            raise _BadLineError(f"bin {group} does not exist", f"{name} has {operator.groups} key groups, from 0 on")
-        if task >= operator.parallelism:
-            hint = f"{name} has {operator.parallelism} tasks, from 0 on; none is dead, and spare hosts have none"
+        if not 0 <= group < operator.groups:
+            raise _BadLineError(
+                f"bin {group} does not exist", f"{name} has {display.count(operator.groups)} key groups, from 0 on"
+            )
+        if not 0 <= task < operator.parallelism:
+            tasks = display.count(operator.parallelism)
+            hint = f"{name} has {tasks} tasks, from 0 on; none is dead, and spare hosts have none"
             raise _BadLineError(f"worker {task} of bin {group} does not exist", hint)
         if group in seen:
             raise _BadLineError(f"bin {group} has two workers", "write it once in a line")

@@ -176,7 +176,10 @@ _performing: Any = None  # in a worker process: what performs tasks, and how far
 
 
 class Share:
-    """The share of the expected time of some tasks that is done; told to `report` when it may have changed."""
+    """The share of the expected time of some tasks that is done, which never falls.
+
+    It is told to `report` when it may have changed.
+    """
 
     def __init__(self, costs_s: Sequence[float], report: Callable[[float], None], done: Iterable[int] = ()) -> None:
         # Above zero, or tasks without an expected time would make the sum, by which is divided, zero.
@@ -184,10 +187,9 @@ class Share:
         self._parts = dict.fromkeys(done, 1.0)
 
     def note(self, task: int, part: float) -> None:
-        """Note the part of a task that is done; a task that has ended stays so."""
-        # A late note of a worker must not move a bar back.
-        if self._parts.get(task) != 1.0:
-            self._parts[task] = part
+        """Note the part of a task that is done; less than before counts for nothing."""
+        # Neither a late note of a worker nor a run that is made again (`sim.engine`) must move a bar back.
+        self._parts[task] = max(part, self._parts.get(task, 0.0))
         self.tell()
 
     def ended(self, task: int, _: object = None) -> None:

@@ -24,8 +24,8 @@ from scenarios.sweeps.plan import short_names, short_values
 from scenarios.sweeps.summary import difference_entry
 from scenarios.sweeps.sweep import SweepResult
 
-_MOST_CHARACTERS = 40  # of their names, beside the columns that tell the best
-_MOST_VALUES = 4  # whose means are shown: a terminal has 80 characters
+_MOST_CHARACTERS, _MOST_VALUES = 40, 4  # of names, whose means a terminal of 80 characters has room for
+_MOST_ON_PAGES = 12
 
 
 @dataclass(frozen=True)
@@ -108,13 +108,14 @@ def _with(replications: Replications, metric: str) -> Replications:
 def best_table(result: SweepResult, key: str, metric: str) -> Table:
     """Return a row for each setting of the other keys: the mean at each value of the key, and which is lowest."""
     values = short_values(result.plan.scenario.sweep[key])
-    shown = values if len(values) <= _MOST_VALUES else []
+    shown = values if len(values) <= _MOST_ON_PAGES else []
+    wide = len(values) > _MOST_VALUES or sum(map(len, values)) > _MOST_CHARACTERS
     others = [name for name in result.plan.scenario.sweep if name != key]
     texts = {name: _texts(result, name) for name in others}
     form = partial(quantity, metric)
     columns = (
         *(Column(name, number=False) for name in short_names(others)),
-        *(Column(value, form, wide=sum(map(len, shown)) > _MOST_CHARACTERS) for value in shown),
+        *(Column(value, form, wide=wide) for value in shown),
         Column("best", number=False),
         Column("next"),
     )

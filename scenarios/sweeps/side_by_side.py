@@ -28,9 +28,12 @@ _OF_MOVES = {
     "moves.bytes": "sent",
     "moves.replayed": "sent again",
     "guarantee.lost": "lost",
+    "guarantee.state_lost": "lost in state",
+    "reconfigurations.lost_bytes": "taken by crashes",
     "memory.peak_bytes": "peak memory",
 }
 """Metrics of a move that people ask for, and the heads of their columns."""
+_IF_ANY = ("guarantee.state_lost", "reconfigurations.lost_bytes")  # most protocols lose no state, and nothing dies
 
 
 def metrics_side_by_side(result: SweepResult, requested: Sequence[str] | None) -> list[str]:
@@ -43,7 +46,8 @@ def metrics_of_moves(result: SweepResult) -> list[str]:
     known = {name for row in result.rows for name in row.metrics}
     if not any(name.startswith("moves.") for name in known):
         return []
-    return [name for name in _OF_MOVES if name in known]
+    none = [name for name in _IF_ANY if not any(row.metrics.get(name) for row in result.rows)]
+    return [name for name in _OF_MOVES if name in known and name not in none]
 
 
 def side_by_side(result: SweepResult, metrics: Sequence[str]) -> Table:

@@ -32,6 +32,7 @@ MAIN_METRICS: tuple[str, ...] = (
     "rebalances.restore_s.mean",
     "rebalances.stable_mean_s.mean",
     "guarantee.lost",
+    "guarantee.state_lost",
     "targets.missed",
 )
 """Metrics that people look at first; those that were not seen, or are the same everywhere, are left out."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar
 
+from models.records.tables import NEVER
 from models.scenario.job import Operator
 from sim.clock import MESSAGE, channel
 from sim.control.catch_up import CatchUps
@@ -94,6 +95,7 @@ class MigrationRun(ProtocolRun[Move]):
     loaded: bool = False  # the checkpoint is in the memory of the target
     deferred: list[Message] = field(default_factory=list)  # messages of the target to itself until it is loaded
     worst_ns: int | None = None  # once it is final
+    cancelled_ns: int = NEVER
     replayed: int = 0
     bytes: int = 0
 

@@ -296,6 +296,7 @@ class Migrations(PlanKind[MoveRequest]):
         if run.name == REPLICATE:
             self.replicas.called_off(move.new, (run.replayed, run.bytes), takes_over=stays == move.new)
         else:
+            run.cancelled_ns = self.state.clock.now_ns()
             self._refuse(move.group, cluster.task_host[move.target], "a host that has a part in the move died")
         if not cluster.retired(move.old):
             self._plan_as_before(run)
@@ -366,6 +367,7 @@ class Migrations(PlanKind[MoveRequest]):
                 0,
                 NEVER,
                 request.cause,
+                NEVER,
             )
             for request in self.waiting
             if request.protocol != REPLICATE
@@ -385,6 +387,7 @@ class Migrations(PlanKind[MoveRequest]):
                 run.bytes,
                 NEVER if run.completed_ns is None else self.worst_ns(run),
                 run.cause,
+                run.cancelled_ns,
             )
             for run in self.runs
             if run.name != REPLICATE

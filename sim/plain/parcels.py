@@ -222,9 +222,11 @@ class Parcels(Channels):
         if from_ns and not self.is_passed(self._above(taken[0].operator.index), from_ns):
             raise ValueError("not all that is older than the next task of a key group has been served")
         self.watermarks.take_leave(taken)
+        task = taken[0].task
         for one in taken:
             one.task, one.goal, one.live, one.taken, one.placed_from_ns = goal, None, False, True, 0
             one.placed.clear()  # a sender that is told nothing else sends to where it is
+        self.watermarks.speak_for_the_rest(task)
         made = self._new_parcel(Contents(taken=tuple(taken)))
         size = sum(one.state_bytes() + one.kept_bytes() for one in taken)
         return made._replace(bytes=size, partitions=tuple(partitions))

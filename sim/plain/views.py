@@ -91,6 +91,9 @@ class WatermarksView(Protocol):
     def take_leave(self, taken: Sequence[Partition]) -> None:
         """Send a farewell from the task of these partitions, which are taken out of it."""
 
+    def speak_for_the_rest(self, task: TaskView) -> None:
+        """Send what the partitions at a task have heard that others are taken out of."""
+
     def begin_to_speak(self, task: TaskView) -> None:
         """Let the watermarks of a task count for partitions that it has got, too."""
 

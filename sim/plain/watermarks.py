@@ -105,6 +105,14 @@ class Watermarks:
                 one.left[task] = number
             self._send_each(task, 0, again=True)
 
+    def speak_for_the_rest(self, task: TaskView) -> None:
+        """Send what the partitions there have heard, which one that was to leave did not: now it is taken."""
+        here = [partition.time.event_ns for partition in self._partitions(task) if partition.live]
+        if here:
+            windows = task.operator.windows
+            ends = windows is not None and task.operator.joins is None
+            self._rise(task, windows.held_ns(min(here)) if ends and windows is not None else min(here))
+
     def send(self, watermark: Watermark, task: TaskView) -> None:
         """Send a watermark to a task, behind all that went before on the same channel."""
         origin, arrive = watermark.origin, partial(self._arrive, watermark, task)

@@ -48,7 +48,7 @@ def test_the_summary_of_a_run_is_read_as_it_was_written() -> None:
         visits=[(1, 1, 3 * S, 3 * S, 4 * S)],
         deliveries=[(2, 3 * S, 5 * S)],
         failures=[(0, 1 * S, 2 * S, -1, 0, -1, "crash")],
-        migrations=[("cpa", 1, 3, 0, 1, 4 * S, 4 * S, 5 * S, 6 * S, 7, 700, 3 * S, "event")],
+        migrations=[("cpa", 1, 3, 0, 1, 4 * S, 4 * S, 5 * S, 6 * S, 7, 700, 3 * S, "event", -1)],
         replicas=[(1, 0, 1, "start", 0, 0, 5 * S, "took over", 4 * S, 0, 0)],
     )
     summary = summarise(small_scenario(), [records])

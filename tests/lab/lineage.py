@@ -68,11 +68,11 @@ def lineage_of(job: Job, plane: PlainPlane) -> Lineage:
     if job not in _KNOWN:
         if len(_KNOWN) >= _MOST:
             _KNOWN.clear()
-        _KNOWN[job] = _worked_out(plane)
+        _KNOWN[job] = worked_out(plane)
     return _KNOWN[job]
 
 
-def _worked_out(plane: PlainPlane) -> Lineage:
+def worked_out(plane: PlainPlane) -> Lineage:
     partitions = [*plane.all_partitions()]
     joins = frozenset(one.number for one in partitions if one.operator.joins is not None)
     found = Lineage({}, [], {one.number: Counter() for one in partitions}, {}, joins, {}, {})
@@ -131,8 +131,10 @@ def _outputs(partition: Partition, inputs: list[_Input]) -> Iterator[_Made]:
         return
     first = [one for one in inputs if one.sender == operator.joins]
     second = [one for one in inputs if one.sender != operator.joins]
+    windows = operator.windows
+    assert windows is not None
     for pair in product(first, second):
-        if pair[0].key == pair[1].key:
+        if pair[0].key == pair[1].key and len({windows.last(one.created_ns) for one in pair}) == 1:
             for output, key in operator.pairs(pair[0].id, pair[1].id, pair[0].key):
                 yield None, pair, output, key
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator
 
-from models import units
+from models import display, units
 from models.errors import NO_VALUE, InputFault
 from models.scenario.events import (
     HostFailure,
@@ -33,7 +33,9 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
     if not scenario.hosts and whole("hosts", broken):
         yield InputFault("hosts", NO_VALUE, "at least one host is needed")
     if total > MOST_HOSTS:
-        yield InputFault("hosts", NO_VALUE, f"{total} hosts are too many: {MOST_HOSTS} at most")
+        yield InputFault(
+            "hosts", NO_VALUE, f"{display.count(total)} hosts are too many: {display.count(MOST_HOSTS)} at most"
+        )
     # Slots are counted only if placement and spare hosts are right: a fault there would cause misleading ones here.
     names = _Names(scenario, broken)
     spare = list(_of_spare_hosts(scenario))
@@ -220,6 +222,23 @@ def _of_events(scenario: Scenario, names: _Names) -> Iterator[InputFault]:
             if fault:
                 yield fault
             yield from _of_groups(scenario, here, event)
+    yield from _of_numbers_of_bins(scenario)
+
+
+def _of_numbers_of_bins(scenario: Scenario) -> Iterator[InputFault]:
+    """Yield operators whose key groups are no bins of Megaphone, which finds a bin by the leading bits of a hash."""
+    asks = dict[str, str]()  # operator -> the first event that moves its bins
+    for name, event in scenario.events.items():
+        if isinstance(event, Reconfigure) and event.protocol == "megaphone":
+            asks.setdefault(event.operator, path_text(("events", name)))
+    for name, asking in asks.items():
+        operator = scenario.operators.get(name)
+        if operator is None or not operator.keyed or operator.groups > MOST_GROUPS:
+            continue
+        if operator.groups & (operator.groups - 1):
+            where = path_text(("operators", name, "key_groups"))
+            rule = f"must be a power of two: key groups are the bins of megaphone in {asking}"
+            yield InputFault(where, operator.groups, rule, f"such as {1 << operator.groups.bit_length()}")
 
 
 def _of_rebalances(scenario: Scenario) -> Iterator[InputFault]:
@@ -251,10 +270,10 @@ def _of_groups(
         yield InputFault(path_text((*here, "operator")), event.operator, "has no input partitioned by key")
     elif isinstance(event, Migrate) and event.key_group >= operator.groups:
         where = path_text((*here, "key_group"))
-        yield InputFault(where, event.key_group, f"must be less than the {operator.groups} key groups")
+        yield InputFault(where, event.key_group, f"must be less than the {display.count(operator.groups)} key groups")
     elif isinstance(event, Rescale) and event.parallelism > operator.groups:
         where = path_text((*here, "parallelism"))
-        yield InputFault(where, event.parallelism, f"must be at most the {operator.groups} key groups")
+        yield InputFault(where, event.parallelism, f"must be at most the {display.count(operator.groups)} key groups")
     elif isinstance(event, Reconfigure):
         yield from _of_bins(operator, here, event)
 
@@ -267,12 +286,6 @@ def _of_bins(operator: Operator, here: tuple[str, ...], event: Reconfigure) -> I
         rule = 'is between two steps, and with next = "lag" the time of the next one lies in the one before'
         gap = event.gap_s if event.gap_s == "drain" else units.show(event.gap_s, "s")
         yield InputFault(path_text((*here, "gap")), gap, rule, "remove one of the two")
-    if event.protocol == "megaphone" and operator.groups & (operator.groups - 1):
-        # Megaphone finds a bin by the leading bits of a hash.
-        rule = f"has {operator.groups} key groups, and the bins of megaphone are a power of two"
-        near = min(1 << operator.groups.bit_length(), MOST_GROUPS)
-        hint = f"{path_text(('operators', event.operator, 'key_groups'))} = {near}"
-        yield InputFault(path_text((*here, "operator")), event.operator, rule, hint)
     if operator.parallelism < 2:
         rule = "has one task, and its key groups have nowhere to go"
         yield InputFault(path_text((*here, "operator")), event.operator, rule, "give it a higher parallelism")
@@ -304,7 +317,7 @@ def _of_migration_file(here: tuple[str, ...], event: Reconfigure) -> Iterator[In
         "strategy": event.strategy if event.strategy != "batched" else None,
         "size": event.size,
         "plan": event.plan if event.plan != "half" else None,
-        "owners": len(event.owners) or None,
+        "owners": list(event.owners) or None,
         "tasks": event.tasks,
     }
     for key, value in others.items():
@@ -324,14 +337,17 @@ def _of_plan(operator: Operator, here: tuple[str, ...], event: Reconfigure) -> I
         rule = f"is of the strategy batched, and this one is {event.strategy}"
         yield InputFault(where, event.size, rule, "remove it")
     if event.owners and len(event.owners) != operator.groups:
-        rule = f"must have a task for each of the {operator.groups} key groups, and has {len(event.owners)}"
-        yield InputFault(path_text((*here, "owners")), len(event.owners), rule)
+        needed, there = map(display.count, (operator.groups, len(event.owners)))
+        rule = f"must have a task for each of the {needed} key groups, and has {there}"
+        yield InputFault(
+            path_text((*here, "owners")), list(event.owners), rule, "or tasks, the number of those that get all"
+        )
     elif event.owners and max(event.owners) >= operator.parallelism:
         k = next(k for k, task in enumerate(event.owners) if task >= operator.parallelism)
-        rule = f"must be one of the {operator.parallelism} tasks, which count from 0"
+        rule = f"must be one of the {display.count(operator.parallelism)} tasks, which count from 0"
         yield InputFault(path_text((*here, "owners", k)), event.owners[k], rule, "rescale gives an operator more tasks")
     if event.tasks is not None and event.tasks > operator.parallelism:
-        rule = f"must be at most the {operator.parallelism} tasks that there are"
+        rule = f"must be at most the {display.count(operator.parallelism)} tasks that there are"
         yield InputFault(path_text((*here, "tasks")), event.tasks, rule, "rescale gives an operator more tasks")
     other = "owners" if event.owners else "tasks"
     if (event.owners or event.tasks is not None) and event.plan != "half":

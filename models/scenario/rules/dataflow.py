@@ -144,7 +144,8 @@ def _of_inputs(scenario: Scenario, name: str, operator: Operator, known: Collect
             yield InputFault(
                 _at(name, "inputs", upstream),
                 "forward",
-                f"needs equal parallelism: {upstream} has {other.parallelism}, this {operator.parallelism}",
+                f"needs equal parallelism: {upstream} has {display.count(other.parallelism)}, this "
+                f"{display.count(operator.parallelism)}",
             )
     if operator.keyed and any(partitioning != "key" for partitioning in operator.inputs.values()):
         yield InputFault(_at(name, "inputs"), NO_VALUE, "either all inputs are partitioned by key or none")
@@ -316,14 +317,16 @@ def _of_tasks(name: str, operator: Operator) -> Iterator[InputFault]:
         if not operator.keyed:
             yield InputFault(_at(name, "key_groups"), operator.key_groups, "needs an input partitioned by key")
         elif operator.key_groups < operator.parallelism:
-            rule = f"must be at least the parallelism of {operator.parallelism}"
+            rule = f"must be at least the parallelism of {display.count(operator.parallelism)}"
             yield InputFault(_at(name, "key_groups"), operator.key_groups, rule)
         if operator.key_groups > MOST_GROUPS:
-            yield InputFault(_at(name, "key_groups"), operator.key_groups, f"must be at most {MOST_GROUPS}")
+            yield InputFault(
+                _at(name, "key_groups"), operator.key_groups, f"must be at most {display.count(MOST_GROUPS)}"
+            )
     if operator.key_hash != "crc32" and not operator.keyed:
         yield InputFault(_at(name, "key_hash"), operator.key_hash, "needs an input partitioned by key")
     if operator.parallelism > MOST_TASKS:
-        yield InputFault(_at(name, "parallelism"), operator.parallelism, f"must be at most {MOST_TASKS}")
+        yield InputFault(_at(name, "parallelism"), operator.parallelism, f"must be at most {display.count(MOST_TASKS)}")
     kept = operator.state is not None or operator.postpone is not None
     if operator.threads > 1 and (operator.keyed or kept or operator.kind == "source"):
         yield InputFault(
@@ -333,7 +336,7 @@ def _of_tasks(name: str, operator: Operator) -> Iterator[InputFault]:
             "several threads break the order within a key",
         )
     if operator.threads > MOST_TASKS:
-        yield InputFault(_at(name, "threads"), operator.threads, f"must be at most {MOST_TASKS}")
+        yield InputFault(_at(name, "threads"), operator.threads, f"must be at most {display.count(MOST_TASKS)}")
 
 
 def _of_shape(scenario: Scenario) -> Iterator[InputFault]:
@@ -351,7 +354,9 @@ def _of_shape(scenario: Scenario) -> Iterator[InputFault]:
     # One fault for the sum only if no single operator has that fault already.
     total = sum(operator.parallelism for operator in operators.values())
     if total > MOST_TASKS and all(operator.parallelism <= MOST_TASKS for operator in operators.values()):
-        yield InputFault("operators", NO_VALUE, f"{total} tasks are too many: {MOST_TASKS} at most")
+        yield InputFault(
+            "operators", NO_VALUE, f"{display.count(total)} tasks are too many: {display.count(MOST_TASKS)} at most"
+        )
 
 
 def _of_cycles(scenario: Scenario) -> Iterator[InputFault]:

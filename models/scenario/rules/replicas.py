@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from models import display
 from models.errors import NO_VALUE, InputFault
 from models.scenario.fault_tolerance import ActiveReplica
 from models.scenario.rules import cluster
@@ -80,7 +81,7 @@ def _of_replicated(scenario: Scenario, name: str, replica: ActiveReplica) -> Ite
             yield unknown_name(_at_replica(name, "tasks", index), task, f"task of {replica.operator}", known)
     for index, group in enumerate(replica.key_groups or ()):
         if not 0 <= group < operator.groups:
-            rule = f"must be from 0 to {operator.groups - 1}"
+            rule = f"must be from 0 to {display.count(operator.groups - 1)}"
             yield InputFault(path_text(_at_replica(name, "key_groups", index)), group, rule)
     for key, given in (("tasks", replica.tasks), ("key_groups", replica.key_groups)):
         if given is not None and not given:

@@ -35,8 +35,8 @@ def few_records(scenario: Scenario, rates_per_s: Mapping[str, float]) -> Iterato
     for name in scenario.workload:
         left = rates_per_s[name] * scenario.duration_s / w
         if 0 < left < _FEW:
-            about = display.about(left, 2) if left >= 1 else "fewer than 1"
-            yield "resolution", f"leaves {about} simulated records of {name} in the run, too few to tell much"
+            some = f"{display.about(left, 2)} simulated records" if left >= 1 else "less than one simulated record"
+            yield "resolution", f"leaves {some} of {name} in the run, too few to tell much"
     tolerance = scenario.fault_tolerance
     changes = tolerance.takes_checkpoints and tolerance.kind == "incremental"
     time_s = min(scenario.duration_s, tolerance.interval_s) if changes else scenario.duration_s
@@ -64,16 +64,19 @@ def faults(scenario: Scenario, broken: Collection[str] = ()) -> Iterator[InputFa
     w = scenario.resolution
     if w == 1:
         return
-    why = f"with resolution = {w}: one simulated record stands for {w}"
+    each = display.count(w)
+    why = f"with resolution = {w}: one simulated record stands for {each}"
     for path, count in _numbers(scenario):
         if count % w:
-            hint = f"{_nearest(count, w)}, or a resolution that divides {count}"
-            yield InputFault(path, count, f"must be divisible by the resolution, {w}", hint)
+            hint = f"{_nearest(count, w)}, or a resolution that divides {display.count(count)}"
+            yield InputFault(path, count, f"must be divisible by the resolution, {each}", hint)
     for name, workload in scenario.workload.items():
         batch = workload.batch
         if isinstance(batch, BatchSize) and 1 < batch.mean < w:
             path = path_text(("workload", name, "batch", "mean"))
-            yield InputFault(path, batch.mean, f"must be 1, or at least the resolution, {w}", "or a lower resolution")
+            yield InputFault(
+                path, batch.mean, f"must be 1, or at least the resolution, {each}", "or a lower resolution"
+            )
     for name, operator in scenario.operators.items():
         if operator.timer is not None:
             path = path_text(("operators", name, "timer"))

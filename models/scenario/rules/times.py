@@ -139,7 +139,7 @@ def _of_waves(scenario: Scenario) -> Iterator[InputFault]:
 def _of_run(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
     """Yield faults of replications, warm-up, and events after the end."""
     if scenario.replications > MOST_REPLICATIONS:
-        yield InputFault("replications", scenario.replications, f"must be at most {MOST_REPLICATIONS}")
+        yield InputFault("replications", scenario.replications, f"must be at most {display.count(MOST_REPLICATIONS)}")
     if "duration" in broken:
         return
     duration = units.show(scenario.duration_s, "s")
@@ -237,7 +237,9 @@ def _of_keys(scenario: Scenario) -> Iterator[InputFault]:
         elif isinstance(workload.keys, NexmarkKeys):
             yield from _of_nexmark(name, workload, scenario)
         elif workload.keys.count > MOST_KEYS:
-            yield InputFault(path_text((*here, "count")), workload.keys.count, f"must be at most {MOST_KEYS}")
+            yield InputFault(
+                path_text((*here, "count")), workload.keys.count, f"must be at most {display.count(MOST_KEYS)}"
+            )
     for name, operator in scenario.operators.items():
         keys = operator.output.keys if operator.output else None
         if isinstance(keys, SellerKeys):
@@ -247,7 +249,7 @@ def _of_keys(scenario: Scenario) -> Iterator[InputFault]:
                 yield InputFault(where, keys.field, rule, "auction.id or bid.auction, as their sources give them")
         elif keys is not None and keys.count > MOST_KEYS:
             where = path_text(("operators", name, "output", "keys", "count"))
-            yield InputFault(where, keys.count, f"must be at most {MOST_KEYS}")
+            yield InputFault(where, keys.count, f"must be at most {display.count(MOST_KEYS)}")
         if operator.key_hash != "crc32" and _has_groups_of_profile(scenario, name):
             where = path_text(("operators", name, "key_hash"))
             rule = "its keys come from a profile, which has hashed them"
@@ -268,7 +270,7 @@ def _of_nexmark(name: str, workload: SourceWorkload, scenario: Scenario) -> Iter
         yield InputFault(path_text(("workload", name, "keys", "in_flight")), keys.in_flight, rule, "remove it")
     most = workload.most_keys(scenario.duration_s)
     if most is not None and most > MOST_KEYS * scenario.resolution:
-        rule = f"the run would have up to {most} ids; at most {MOST_KEYS} are possible"
+        rule = f"the run would have up to {display.count(most)} ids; at most {display.count(MOST_KEYS)} are possible"
         yield InputFault(where, "nexmark", rule, "make the run shorter, the rate lower, or the resolution greater")
 
 

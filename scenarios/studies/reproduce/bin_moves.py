@@ -33,10 +33,9 @@ from sim.engine import prepare, simulate
 
 WORKERS, MACHINES = 16, 4
 _PAIRS = WORKERS // 2
-_SERVICE_S = 0.5e-6  # of a record
-_LINK = 1.25e9  # B/s of a machine, in each direction
+SERVICE_S = 0.5e-6  # of a record
+LINK = 1.25e9  # B/s of a machine, in each direction
 _STEADY_S = 1.0  # of load before the bins go back
-_TICK_S = 1e-3  # between two records of a worker that show how far it is, where records come by panes
 _SOURCES, _KEYS = 4, 1_000_000
 _RECORDS = 300_000  # that are simulated in a run; more, where a step would be short beside the service of one
 _SLOTS, _SHOWN_BEFORE, _SHOWN_AFTER = 72, 0.2, 1.24  # of figures over time: how many, and parts of the longest duration
@@ -63,14 +62,13 @@ class BinMove:
     speed: float = 1e9
     phi_s: float = 0.5e-3
     resolution: int = 0  # 0: by the length of the run and of its steps
-    pane_s: float = 0.0  # records come all at once, so often, and one of each worker, as simulated, in a millisecond
 
     @property
     def label(self) -> str:
         """Return the beginning of the file's name."""
         sizes = f"{self.bins}-{round(self.bin_bytes)}-{round(self.rate_per_s)}"
-        panes, coarse = "-panes" * (self.pane_s > 0), f"-{self.resolution}" if self.resolution else ""
-        return f"bins-{self.strategy}-{sizes}-{self.gap}-{self.next}{panes}{coarse}"
+        coarse = f"-{self.resolution}" if self.resolution else ""
+        return f"bins-{self.strategy}-{sizes}-{self.gap}-{self.next}{coarse}"
 
     @property
     def cost_s(self) -> float:
@@ -96,18 +94,18 @@ class BinMove:
 
     def utilisation(self, shares: float) -> float:
         """Return the load of a worker with so many shares."""
-        return self.rate_per_s / WORKERS * _SERVICE_S * shares
+        return self.rate_per_s / WORKERS * SERVICE_S * shares
 
     @property
     def step_s(self) -> float:
         """Return the length of a step of one bin from each sender, without the latency: closed form 1."""
         senders = 1 if self.strategy == "fluid" else 2
-        return self.bin_bytes * (2 / self.speed + senders / _LINK)
+        return self.bin_bytes * (2 / self.speed + senders / LINK)
 
     @property
     def whole_s(self) -> float:
         """Return latency and duration of all at once: closed form 2."""
-        return self.moved / self.pairs * self.bin_bytes * (2 / self.speed + 2 / _LINK) + 2 * self.phi_s
+        return self.moved / self.pairs * self.bin_bytes * (2 / self.speed + 2 / LINK) + 2 * self.phi_s
 
     @property
     def duration_s(self) -> float:
@@ -145,7 +143,7 @@ class BinMove:
         if self.resolution:
             return self.resolution
         wanted = math.ceil(self.rate_per_s * self._loaded_s / _RECORDS)
-        coarsest = (self.step_s + 2 * self.phi_s) / (_STEP_SHARE * _SERVICE_S)
+        coarsest = (self.step_s + 2 * self.phi_s) / (_STEP_SHARE * SERVICE_S)
         return max(1, min(wanted, int(coarsest)))
 
     @property
@@ -160,8 +158,8 @@ class BinMove:
 
     @property
     def _steady_s(self) -> float:
-        """Return the time with load before the bins go back: with panes one ends in it, and one at its end."""
-        return 2 * self.pane_s or _STEADY_S
+        """Return the time with load before the bins go back."""
+        return _STEADY_S
 
     @property
     def slots_s(self) -> np.ndarray:
@@ -171,9 +169,6 @@ class BinMove:
 
     def scenario(self) -> Scenario:
         """Return the scenario."""
-        w, burst, sources = self.stands_for, 1, ["records"]
-        if self.pane_s:
-            burst, sources = round(self.rate_per_s * self.pane_s / w) * w, ["records", "ticks"]
         disk = f"{self.speed!r} B/s"
         back: dict[str, Any] = {"strategy": self.strategy, "plan": "back", "next": self.next}
         back |= {"gap": "drain"} if self.gap == "drain" else {}
@@ -181,29 +176,26 @@ class BinMove:
             {
                 "seed": 1,
                 "duration": f"{self.begin_s + self._loaded_s!r} s",
-                "resolution": w,
-                "workload": {
-                    "records": self._load(self.rate_per_s) | {"batch": burst},
-                    **({"ticks": self._load(w * WORKERS / _TICK_S)} if self.pane_s else {}),
-                },
+                "resolution": self.stands_for,
+                "workload": {"records": self._load()},
                 "operators": {
-                    **{one: {"kind": "source", "parallelism": 1 if self.pane_s else _SOURCES} for one in sources},
+                    "records": {"kind": "source", "parallelism": _SOURCES},
                     "bins": {
                         "kind": "aggregate",
-                        "inputs": dict.fromkeys(sources, "key"),
+                        "inputs": {"records": "key"},
                         "parallelism": WORKERS,
                         "key_groups": self.bins,
-                        "service": {"distribution": "deterministic", "value": f"{_SERVICE_S!r} s"},
+                        "service": {"distribution": "deterministic", "value": f"{SERVICE_S!r} s"},
                         "state": {"model": "fixed", "bytes": f"{self.bin_bytes!r} B"},
                         "serialise": disk,
                         "deserialise": disk,
                     },
                     "out": {"kind": "sink", "inputs": {"bins": "shuffle"}},
                 },
-                "hosts": {"load": {}, "machine": {"count": MACHINES, "network": f"{_LINK!r} B/s"}},
+                "hosts": {"load": {}, "machine": {"count": MACHINES, "network": f"{LINK!r} B/s"}},
                 "network": {"latency": f"{self.phi_s!r} s", "sharing": "fifo"},
                 "placement": {
-                    "operators": dict.fromkeys((*sources, "out"), "load"),
+                    "operators": dict.fromkeys(("records", "out"), "load"),
                     "tasks": {f"bins-{k}": f"machine-{k * MACHINES // WORKERS}" for k in range(WORKERS)},
                 },
                 "fault_tolerance": {"method": "none"},
@@ -216,9 +208,9 @@ class BinMove:
             }
         )
 
-    def _load(self, rate_per_s: float) -> dict[str, Any]:
-        """Return the workload of a source: evenly spaced from the begin on."""
-        steps = [{"at": "0 s", "rate": "0 /s"}, {"at": f"{self.begin_s!r} s", "rate": f"{rate_per_s!r} /s"}]
+    def _load(self) -> dict[str, Any]:
+        """Return the workload of the source: evenly spaced from the begin on."""
+        steps = [{"at": "0 s", "rate": "0 /s"}, {"at": f"{self.begin_s!r} s", "rate": f"{self.rate_per_s!r} /s"}]
         keys = {"distribution": "uniform", "count": _KEYS}
         return {"rate": {"steps": steps}, "arrivals": "deterministic", "keys": keys, "tuple": "8 B"}
 
@@ -238,10 +230,11 @@ class BinMove:
             "longest_s": float(during.max()) - least_s,
             "extra_bytes": back.extra_bytes,
             "resolution": found.resolution,
-            "queue": _waiting(found, back.begun_s, back.begun_s + (back.duration_s or 0.0)),
+            "queue": waiting(found, back.begun_s, back.begun_s + (back.duration_s or 0.0)),
             "steps": back.steps,
             "before_s": float(before.max()) - least_s,
             "latency_s": _longest(found, slots_ns),
+            "moved_bytes": back.bytes,
             "held_bytes": _most_held(found, slots_ns),
             "growth": float(before[-before.size // 5 :].mean() / before[: before.size // 5].mean()),
         }
@@ -255,7 +248,7 @@ class BinMove:
         return made, RunInputs(steps=optimised_steps(made, {}))
 
 
-def _waiting(found: RunRecords, begin_s: float, end_s: float) -> float | None:
+def waiting(found: RunRecords, begin_s: float, end_s: float) -> float | None:
     """Return how many records waited at all workers on average between two instants; None where there is no time."""
     if end_s <= begin_s:
         return None
@@ -267,10 +260,15 @@ def _waiting(found: RunRecords, begin_s: float, end_s: float) -> float | None:
 def _longest(found: RunRecords, slots_ns: np.ndarray) -> list[float | None]:
     """Return the longest latency [s] of what was born in each slot of time; None where nothing was."""
     table = found.tables["deliveries"]
-    slot = np.searchsorted(slots_ns, table["created_ns"], "right") - 1
+    return longest_of_slots(table["created_ns"], (table["delivered_ns"] - table["created_ns"]) / 1e9, slots_ns)
+
+
+def longest_of_slots(born_ns: np.ndarray, latency_s: np.ndarray, slots_ns: np.ndarray) -> list[float | None]:
+    """Return the longest latency [s] of what was born in each slot of time, by its edges; None where nothing was."""
+    slot = np.searchsorted(slots_ns, born_ns, "right") - 1
     own = (slot >= 0) & (slot < slots_ns.size - 1)
     most = np.zeros(slots_ns.size - 1)
-    np.maximum.at(most, slot[own], (table["delivered_ns"] - table["created_ns"])[own] / 1e9)
+    np.maximum.at(most, slot[own], latency_s[own])
     return [one or None for one in most.tolist()]
 
 

@@ -200,6 +200,14 @@ def _turn(state: State, task: int, origin: int, event: int, serial: int, begun: 
         _hear_again(state, task, begun)
     if op.windowed and t.next_end <= event and (apart or t.event > before):
         end_windows(state, task)
+    speak(state, task)
+
+
+@kernel
+def speak(state: State, task: int) -> None:
+    """Send what all partitions there have heard; also when one is taken out of it that had not heard as much."""
+    t = state.tasks[task]
+    op = state.operators[t.operator]
     least = t.event if t.followers > 0 else NEVER_ENDS
     partition = t.first_here if t.others > 0 else NONE
     while partition != NONE:

@@ -146,9 +146,12 @@ class Moving(ABC):
         if from_ns and not self._is_passed(operator, from_ns):
             raise ValueError("not all that is older than the next task of a key group has been served")
         self._act()
-        if any(edge.down.timed for edge in self._plan.operators[operator].edges):
+        speaks = any(edge.down.timed for edge in self._plan.operators[operator].edges)
+        if speaks:
             self._take_leave(task, partitions)
         placing.take(state, numbers)
+        if speaks:
+            event_time.speak(state, task)
         number = self._number()
         self._taken[number] = tuple(partitions)
         kept = int(u["kept_rows"].sum()) * int(state.operators["bytes"][u["operator"][0]])
@@ -169,8 +172,8 @@ class Moving(ABC):
         return int(state_bytes(self.state, partition))
 
     def _take_leave(self, task: int, partitions: Sequence[int]) -> None:
-        """Send a last watermark of a task that these partitions are taken out of."""
-        self._room(int(self.state.event_time["mark_fan"] * self.state.cluster["tasks"]))
+        """Send a farewell of a task that these partitions are taken out of; there is room for a watermark behind it."""
+        self._room(2 * int(self.state.event_time["mark_fan"] * self.state.cluster["tasks"]))
         for partition in partitions:
             pools.with_rule(self.state)
             placing.note_left(self.state, partition)

@@ -18,6 +18,7 @@ from analysis.report.parts import LoadChecks, PlacedGroup, PlacedHost, Placement
 from analysis.report.placement import before_after
 from analysis.runs.migration_kinds import ClassifiedMigration
 from analysis.runs.recovery_summary import Recovery
+from analysis.runs.run_summary import Reconfiguration
 
 pytestmark = pytest.mark.usefixtures("small_script")
 
@@ -54,6 +55,29 @@ def test_each_kind_of_mark_has_a_row_and_the_caption_counts_them() -> None:
                                                    "g[1]: a to b, cpal", "h fails"]  # fmt: skip
     low, high = figure.layout["yaxis"]["domain"][0], figure.layout["yaxis2"]["domain"][1]
     assert 0 < high < low < 1
+
+
+def test_moves_in_steps_are_marked_where_they_begin() -> None:
+    one = Reconfiguration(
+        0, "count", "fluid", 4.0, 4.5, 64, 64, 10**6, 1.18, 0.02, 0.02, 0.02, None, None, None, 64, 0, 0, None
+    )
+    given = (
+        one,
+        replace(one, strategy="batched", begun_s=7.0, duration_s=None, cancelled_s=7.2),
+        replace(one, begun_s=None, requested_s=9.0, duration_s=None),
+        replace(one, replication=1),
+    )
+    figure = with_marks(
+        latency(LINE, ()), recoveries=(), migrations=(), decisions=(), replication=0, reconfigurations=given
+    )
+    assert figure.layout["yaxis2"]["ticktext"] == ["moves in steps"]
+    assert figure.data[-1]["x"] == [4.5, 7.0, 9.0]
+    assert figure.data[-1]["text"] == [
+        "count: fluid, 64 steps, 1.18 s",
+        "count: batched, 64 steps, cancelled",
+        "count: fluid, 64 steps, not over",
+    ]
+    assert figure.caption.endswith("Marked below: 3 moves in steps.")
 
 
 def test_failures_alone_need_no_lane_but_are_listed() -> None:

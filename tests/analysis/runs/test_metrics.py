@@ -13,6 +13,8 @@ from analysis.runs.metrics import FREE_SECTIONS, metrics_of, possible_metrics
 from analysis.runs.recoveries import broken
 from analysis.runs.run_summary import Migration, Verdict
 from analysis.runs.summary import summarise
+from analysis.runs.undone_moves import UndoneMoves, undone_moves
+from holdfast.run_tables import migrations_said
 from models.records.tables import RunRecords
 from scenarios.files.scenario import read_scenario, resolve
 from sim.engine import simulate
@@ -44,10 +46,23 @@ def test_recoveries_and_moves_are_counted_and_those_without_end_apart() -> None:
     targets = {name: Verdict(1.0, 1.0, one) for name, one in met.items()}
     found = metrics_of(replace(summary, migrations=migrations, targets=targets))
     assert found["migrations.count"] == 2.0
-    assert found["migrations.unfinished"] == 1.0
+    assert (found["migrations.unfinished"], found["migrations.cancelled"]) == (1.0, 0.0)
     assert (found["migrations.pause_s.mean"], found["migrations.pause_s.max"]) == (2.0, 3.0)
     assert (found["migrations.completion_s.mean"], found["migrations.completion_s.max"]) == (2.0, 2.0)
     assert found["targets.missed"] == 2.0
+
+
+def test_a_move_that_a_crash_cancelled_is_not_one_that_did_not_end() -> None:
+    summary = summarise(small_scenario(), [small_records()])
+    ended = Migration(0, "cpa", "count", 0, "a", "b", 1.0, 1.0, 2.0, None, 0, 0, "event")
+    cancelled = replace(ended, pause_s=None, completion_s=None, cancelled_s=1.5)
+    found = metrics_of(replace(summary, migrations=(ended, cancelled)))
+    assert (found["migrations.unfinished"], found["migrations.cancelled"]) == (0.0, 1.0)
+    assert (found["moves.cancelled"], found["moves.completion_s"]) == (1.0, None)
+    assert undone_moves([found]) == UndoneMoves(cancelled=1)
+    said = migrations_said([ended, cancelled, replace(cancelled, cancelled_s=None)])
+    assert said[1:] == ["Of 3 migrations: 1 cancelled after a crash, 1 not over at the end of the run."]
+    assert len(migrations_said([ended])) == 1
 
 
 @pytest.mark.parametrize(

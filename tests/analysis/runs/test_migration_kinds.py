@@ -15,7 +15,7 @@ def stored(group: int, checkpoint_host: int, at: int) -> tuple[object, ...]:
 
 
 def move(group: int, origin: int, target: int, at: int, completed: int = -1) -> tuple[object, ...]:
-    return ("cpal", 1, group, origin, target, at, at, at + 1, completed, 0, 0, -1, "balance")
+    return ("cpal", 1, group, origin, target, at, at, at + 1, completed, 0, 0, -1, "balance", -1)
 
 
 def kinds(**tables: list[tuple[object, ...]]) -> list[str]:

@@ -9,8 +9,8 @@ from summaries import document_of as summarise
 from analysis.runs.migration_kinds import migrations
 
 ROWS: list[tuple[object, ...]] = [
-    ("cpa", 1, 3, 0, 1, 4 * S, 4 * S + 10, 5 * S, 6 * S, 7, 700, 3 * S, "event"),
-    ("cpal", 1, 2, 1, 0, 5 * S, -1, -1, -1, 0, 0, -1, "balance"),
+    ("cpa", 1, 3, 0, 1, 4 * S, 4 * S + 10, 5 * S, 6 * S, 7, 700, 3 * S, "event", -1),
+    ("cpal", 1, 2, 1, 0, 5 * S, -1, -1, -1, 0, 0, -1, "balance", int(5.5 * S)),
 ]
 
 
@@ -23,6 +23,7 @@ def test_lengths_are_from_pause_to_going_on_and_from_request_to_end() -> None:
     assert (one.replayed, one.bytes, one.worst_s, other.worst_s) == (7, 700, 3.0, None)
     assert (other.protocol, other.pause_s, other.completion_s) == ("cpal", None, None)
     assert (one.cause, other.cause) == ("event", "balance")
+    assert (one.cancelled_s, other.cancelled_s) == (None, 5.5)
 
 
 def test_replications_follow_each_other() -> None:

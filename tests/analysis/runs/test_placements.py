@@ -10,7 +10,7 @@ FIRST = {("count", 0): "worker-1", ("count", 1): "worker-0", ("count", 2): "work
 
 
 def moved(group: int, target: int, resumed: int, completed: int = -1) -> tuple[object, ...]:
-    return ("cpa", 1, group, 1 - target, target, 3 * S, 3 * S, resumed, completed, 0, 0, -1, "event")
+    return ("cpa", 1, group, 1 - target, target, 3 * S, 3 * S, resumed, completed, 0, 0, -1, "event", -1)
 
 
 def test_groups_begin_where_their_tasks_do() -> None:

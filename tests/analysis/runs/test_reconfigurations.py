@@ -101,6 +101,9 @@ def test_key_groups_that_begin_empty_are_told_with_the_state_that_they_had() -> 
     assert without is not None
     assert "begin empty" not in [column.head for column in without.tables[0].columns]
     assert "empty" not in without.words
+    summary = replace(summarise(small_scenario(), [small_records()]), reconfigurations=(*found, *found))
+    metrics = metrics_of(summary)
+    assert (metrics["reconfigurations.lost_groups"], metrics["reconfigurations.lost_bytes"]) == (6.0, 98_000.0)
 
 
 def test_the_terminal_has_room_for_all_numbers_where_a_crash_took_states() -> None:

@@ -85,6 +85,17 @@ def test_the_cause_takes_the_place_of_replayed_tuples_where_migrations_came_by_t
     ]
 
 
+def test_moves_that_were_cancelled_have_a_column_of_their_own() -> None:
+    done = migration("g", 3, ("a", "b"), 1.0, 0.1, 0.2, 0.3)
+    cancelled = replace(migration("g", 4, ("a", "b"), 2.0, None, None, None), cancelled_s=2.5)
+    assert "cancelled" not in migrations_table([done]).heads
+    assert "cancelled" not in groups_table(grouped([done])).heads
+    moves, groups = migrations_table([done, cancelled]), groups_table(grouped([done, cancelled]))
+    assert [row[moves.heads.index("cancelled")] for row in moves.cells] == ["–", "2.5 s"]
+    counts = ("moves", "not ended", "cancelled")
+    assert [groups.cells[0][groups.heads.index(head)] for head in counts] == ["2", "0", "1"]
+
+
 def test_targets_have_the_unit_of_what_they_limit() -> None:
     targets = {
         "latency_p99_s": Verdict(0.5, 1.0, False),

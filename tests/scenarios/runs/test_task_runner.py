@@ -44,13 +44,16 @@ def test_no_task_needs_no_worker():
     assert run_tasks(squared, [], 4) == []
 
 
-def test_the_share_counts_tasks_by_their_time_and_never_falls_when_one_has_ended():
+def test_the_share_counts_tasks_by_their_time_and_never_falls():
+    """Not when a run is made again with longer spells, nor by a late note of a worker."""
     told: list[float] = []
     share = Share([1.0, 3.0], told.append, done=[0])
     share.note(1, 0.5)
+    share.note(1, 0.1)
+    share.note(1, 0.75)
     share.ended(1)
     share.note(1, 0.2)
-    assert told == [0.625, 1.0, 1.0]
+    assert told == [0.625, 0.625, 0.8125, 1.0, 1.0]
 
 
 class Attendant:

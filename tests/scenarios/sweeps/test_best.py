@@ -23,12 +23,13 @@ def swept(
     key: str = KEY,
     open_ended: Mapping[tuple[str, str], Sequence[int]] = {},
     cancelled: Mapping[tuple[str, str], Sequence[int]] = {},
+    values_of_key: Sequence[str] = ("dcr", "ccr", "dsm"),
 ) -> Any:
-    """The result of a sweep of two protocols at some rates; `values` of the metric by (rate, protocol).
+    """The result of a sweep of protocols at some rates; `values` of the metric by (rate, protocol).
 
     Moves did not end in the replications `open_ended`, and were cancelled in those `cancelled`.
     """
-    axes = {RATE: tuple(dict.fromkeys(rate for rate, _ in values)), key: ("dcr", "ccr", "dsm")}
+    axes = {RATE: tuple(dict.fromkeys(rate for rate, _ in values)), key: (*values_of_key,)}
     points = [SimpleNamespace(settings=dict(zip(axes, point, strict=True))) for point in product(*axes.values())]
     runs = []
     for one in points:
@@ -122,6 +123,14 @@ def test_the_table_and_the_sentence_name_the_best_at_each_setting() -> None:
     said = "Lowest latency_s.mean, or not told from it, in 2 settings: ccr in 1, dcr in 1, dsm in 1."
     assert best_sentence(result, KEY, METRIC) == said
     assert best_sentence(result, KEY, "latency_s.p99") == f"No value of {KEY} has latency_s.p99."
+
+
+@pytest.mark.parametrize(("many", "terminal", "page"), [(4, 4, 4), (5, 0, 5), (12, 0, 12), (13, 0, 0)])
+def test_pages_have_room_for_the_means_of_more_values_than_terminals(many: int, terminal: int, page: int) -> None:
+    names = [f"p{k}" for k in range(many)]
+    result = swept({("1 /s", name): [0.2 + k] for k, name in enumerate(names)}, values_of_key=names)
+    table = best_table(result, KEY, METRIC)
+    assert [sum(head in names for head in one.heads) for one in (table.brief, table)] == [terminal, page]
 
 
 def test_of_one_replication_the_lowest_is_best_alone_and_a_sentence_says_so() -> None:

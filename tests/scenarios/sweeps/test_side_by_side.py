@@ -53,6 +53,23 @@ def test_each_design_has_a_row_with_what_is_asked_of_moves(result: SweepResult) 
     assert rows["oap"]["done"] > 0
 
 
+def test_states_that_crashes_took_have_a_column_where_there_are_any(result: SweepResult) -> None:
+    rows = [replace(row, metrics={**row.metrics, "reconfigurations.lost_bytes": 2e6}) for row in result.rows[:1]]
+    lost = replace(result, rows=(*rows, *result.rows[1:]))
+    table = side_by_side(lost, metrics_side_by_side(lost, None))
+    assert table.cells[0][table.heads.index("taken by crashes")] == "1 MB"  # of two runs on average
+
+
+def test_tuples_that_only_a_state_has_lost_are_shown(result: SweepResult) -> None:
+    """`dsm` replays to the sink what the state of a checkpoint does not have: nothing is missing at the sink."""
+    rows = [replace(row, metrics={**row.metrics, "guarantee.state_lost": 6038.0}) for row in result.rows]
+    table = side_by_side(
+        replace(result, rows=tuple(rows)), metrics_side_by_side(replace(result, rows=tuple(rows)), None)
+    )
+    assert [row[table.heads.index("lost in state")] for row in table.cells][: len(NAMES)] == ["6,038"] * len(NAMES)
+    assert "lost in state" not in side_by_side(result, metrics_side_by_side(result, None)).heads
+
+
 def test_means_are_those_of_runs(result: SweepResult) -> None:
     loaded = read_scenario(resolve("migration-shootout"), [*SHORT[:3], "design=optimised"])
     metrics = run(loaded.scenario, folder=loaded.folder).metrics

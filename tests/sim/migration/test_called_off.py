@@ -6,6 +6,7 @@ from typing import Any
 
 from small_jobs import scenario, simulate
 
+from models.records.tables import NEVER
 from models.scenario.scenario import Scenario
 
 MS = 1_000_000
@@ -51,6 +52,14 @@ def test_a_request_behind_one_that_is_refused_begins() -> None:
     assert tables["decisions"]["reason"].tolist().count("it is there already") == 1
     assert tables["migrations"]["target"].tolist() == [3, 4]
     assert (tables["migrations"]["completed_ns"] > 0).all()
+
+
+def test_a_move_that_a_crash_ends_has_the_instant_at_which_that_was_known() -> None:
+    dies = {"kind": "host-failure", "at": "1.01 s", "host": "d-0"}  # the target
+    moves = simulate(job(one=move("1 s", "d-0"), dies=dies, two=move("2 s", "e-0"))).tables["migrations"]
+    cancelled_ns, completed_ns = moves["cancelled_ns"].tolist(), moves["completed_ns"].tolist()
+    assert 1_010 * MS < cancelled_ns[0] <= 1_160 * MS  # heartbeats each 50 ms, and 100 ms without one
+    assert completed_ns[0] == NEVER == cancelled_ns[1] < completed_ns[1]
 
 
 def test_a_group_whose_owner_was_dead_when_the_move_froze_it_takes_checkpoints_again() -> None:

@@ -84,6 +84,20 @@ def test_both_planes_give_equal_rows(seeds: range) -> None:
         assert (plain.tables["reconfigurations"]["installed_ns"] > 0).all(), seed
 
 
+SPEAKS = (33, 75, 107, 261)  # a task says more when a key group has left
+
+
+@pytest.mark.parametrize("seed", SPEAKS)
+def test_a_task_says_what_is_heard_once_who_had_not_heard_it_has_left(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = timed_job(seed, WHERE[seed % len(WHERE)])
+    plain = rows_of(raw, PlainPlane)
+    assert differences(plain, rows_of(raw, CompiledPlane)) == []
+    monkeypatch.setattr(Watermarks, "speak_for_the_rest", lambda *_: None)
+    assert differences(plain, rows_of(raw, PlainPlane)) != []
+
+
 @pytest.mark.parametrize("seeds", parts(3, 120))
 def test_windows_come_back_where_a_host_dies_in_a_step(seeds: range) -> None:
     cancelled = 0

@@ -41,12 +41,34 @@ BY_FILE = {"events/move/strategy": "batched", "events/move/file": "moves.txt"}
 EACH = {"kind": "reconfigure", "at": "10 s", "operator": "count", "protocol": "cpal"}
 
 
-@pytest.mark.parametrize(("groups", "hint"), [(6, 8), (127, 128), (2**20 - 1, 2**20), (2**20 + 1, 2**20)])
-def test_a_number_of_bins_that_an_operator_may_have_is_proposed(groups: int, hint: int) -> None:
+@pytest.mark.parametrize(("groups", "hint"), [(6, 8), (127, 128), (2**20 - 1, 2**20)])
+def test_a_number_of_bins_that_an_operator_may_have_is_proposed_once(groups: int, hint: int) -> None:
+    two = {"events/again": {**MOVE, "at": "20 s"}, "operators/count/key_groups": groups}
     with pytest.raises(InputError) as caught:
-        scenario_from(changed(RAW, {"operators/count/key_groups": groups}))
-    (found,) = [one for one in caught.value.faults if one.path == "events.move.operator"]
-    assert found.hint == f"operators.count.key_groups = {hint}"
+        scenario_from(changed(RAW, two))
+    (found,) = caught.value.faults
+    assert (found.path, found.value, found.hint) == ("operators.count.key_groups", groups, f"such as {hint}")
+    assert found.rule == "must be a power of two: key groups are the bins of megaphone in events.move"
+
+
+def test_too_many_bins_are_only_too_many() -> None:
+    with pytest.raises(InputError) as caught:
+        scenario_from(changed(RAW, {"operators/count/key_groups": 2**20 + 1}))
+    assert caught.value.lines() == ["operators.count.key_groups = 1048577: must be at most 1,048,576"]
+
+
+def test_other_protocols_move_any_number_of_key_groups() -> None:
+    changes = {"events/move": {**EACH, "protocol": "pause-and-resume"}, "operators/count/key_groups": 6}
+    assert scenario_from(changed(RAW, changes)).operators["count"].groups == 6
+
+
+@pytest.mark.parametrize("key", ["owners", "file"])
+def test_a_list_of_owners_is_shown_as_it_was_written(key: str) -> None:
+    """The value of a fault is what the file says, and not how long it is."""
+    changes = {"events/move/owners": [0, 1]} | (BY_FILE if key == "file" else {})
+    with pytest.raises(InputError) as caught:
+        scenario_from(changed(RAW, changes))
+    assert str(caught.value).startswith("events.move.owners = [0, 1]: ")
 
 
 def test_the_scenario_without_a_change_can_run() -> None:
@@ -78,8 +100,8 @@ def test_the_scenario_without_a_change_can_run() -> None:
         ({**BY_FILE, "events/move/tasks": 1}, "events.move.tasks", "so does file"),
         ({**BY_FILE, "events/move/plan": "back"}, "events.move.plan", "so does file"),
         ({**BY_FILE, "events/move/owners": [0, 0, 1, 1]}, "events.move.owners", "so does file"),
-        ({**BY_FILE, "operators/count/key_groups": 6}, "events.move.operator", "operators.count.key_groups = 8"),
-        ({"operators/count/key_groups": 6}, "events.move.operator", "has 6 key groups, and the bins of megaphone are"),
+        ({**BY_FILE, "operators/count/key_groups": 6}, "operators.count.key_groups", "such as 8"),
+        ({"operators/count/key_groups": 6}, "operators.count.key_groups", "are the bins of megaphone in events.move"),
         ({"events/move/next": "lag", "events/move/gap": "1 s"}, "events.move.gap", "in the one before"),
         ({"events/move/next": "lag", "events/move/gap": "drain"}, "events.move.gap", "in the one before"),
         (

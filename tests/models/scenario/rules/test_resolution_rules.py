@@ -124,7 +124,7 @@ def test_a_resolution_that_leaves_hardly_a_record_is_warned_of() -> None:
     assert [len(said[w]) for w in (1000, 10**9)] == [1, 2]
     assert said[10**9] == [
         "is above 1,000, up to which errors were measured: compare results with a lower one",
-        "leaves fewer than 1 simulated records of orders in the run, too few to tell much",
+        "leaves less than one simulated record of orders in the run, too few to tell much",
     ]
 
 

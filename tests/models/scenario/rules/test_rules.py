@@ -172,9 +172,9 @@ BROKEN: list[tuple[dict[str, object], list[str]]] = [
     ({"operators/out/output": {}}, ["operators.out.output: a sink has no output"]),
     ({"operators/count/key_groups": 1}, ["operators.count.key_groups = 1: must be at least the parallelism of 2"]),
     ({"operators/clean/key_groups": 4}, ["operators.clean.key_groups = 4: needs an input partitioned by key"]),
-    ({"operators/count/key_groups": 1048577}, ["operators.count.key_groups = 1048577: must be at most 1048576"]),
-    ({"operators/clean/parallelism": 200_000}, ["operators.clean.parallelism = 200000: must be at most 100000"]),
-    ({"operators/clean/parallelism": 100_000}, ["operators: 100004 tasks are too many: 100000 at most"]),
+    ({"operators/count/key_groups": 1048577}, ["operators.count.key_groups = 1048577: must be at most 1,048,576"]),
+    ({"operators/clean/parallelism": 200_000}, ["operators.clean.parallelism = 200000: must be at most 100,000"]),
+    ({"operators/clean/parallelism": 100_000}, ["operators: 100,004 tasks are too many: 100,000 at most"]),
     (
         {"operators/count/threads": 2},
         [
@@ -250,20 +250,20 @@ BROKEN: list[tuple[dict[str, object], list[str]]] = [
             "workload/words/rate": "1e6 /s",
         },
         [
-            "workload.words.keys.distribution = nexmark: the run would have up to 600000001 ids; at most 10000000 are "
-            "possible (make the run shorter, the rate lower, or the resolution greater)"
+            "workload.words.keys.distribution = nexmark: the run would have up to 600,000,001 ids; at most 10,000,000 "
+            "are possible (make the run shorter, the rate lower, or the resolution greater)"
         ],
     ),
     (
         {"workload/words/keys": {"distribution": "uniform", "count": 10**8}},
-        ["workload.words.keys.count = 100000000: must be at most 10000000"],
+        ["workload.words.keys.count = 100000000: must be at most 10,000,000"],
     ),
     (
         {"operators/clean/output": {"keys": {"distribution": "uniform", "count": 10**8}}},
-        ["operators.clean.output.keys.count = 100000000: must be at most 10000000"],
+        ["operators.clean.output.keys.count = 100000000: must be at most 10,000,000"],
     ),
     ({"warmup": "10 min"}, ["warmup = 10 min: must be shorter than the duration of 10 min"]),
-    ({"replications": 10**6}, ["replications = 1000000: must be at most 100000"]),
+    ({"replications": 10**6}, ["replications = 1000000: must be at most 100,000"]),
     ({"elasticity": {"low": 0.9}}, ["elasticity.low = 0.9: must be less than elasticity.high = 0.85"]),
     (
         {"elasticity/hosts": ["wrker"]},
@@ -340,7 +340,7 @@ BROKEN: list[tuple[dict[str, object], list[str]]] = [
         ["placement.tasks.count-1 = worker-7: there is no host of this name (did you mean worker-2?)"],
     ),
     ({"hosts/worker/slots": 1}, ["hosts.worker.slots = 1: 2 tasks are placed on worker-0"]),
-    ({"hosts/worker/count": 200_000}, ["hosts: 200000 hosts are too many: 100000 at most"]),
+    ({"hosts/worker/count": 200_000}, ["hosts: 200,000 hosts are too many: 100,000 at most"]),
     ({"hosts/worker": None, "events": {}}, ["hosts: at least one host is needed"]),
     (
         {"hosts/worker/count": 1, "events": {}},
