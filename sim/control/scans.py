@@ -2,37 +2,47 @@
 
 A round is a message that a task sends itself through its queue: at its turn the task is occupied for the scan, and then
 sends the next one, which goes behind what came meanwhile. So a tuple waits for the scan that is under way as it comes,
-and is served after it. A task that has nothing else to do scans all the time.
+and is served after it. A task that has nothing else to do scans all the time: while an outage waits for tasks that have
+nothing to do, each next round begins at the end of its instant, and a task that could only scan is told to be idle.
 """
 
 from __future__ import annotations
 
 from models.units import to_ns
+from sim.clock import END_OF_INSTANT
+from sim.control.catch_up import CatchUps
 from sim.control.run_state import StateOn
 from sim.data_plane import ActionPlane
 
 
 class Scans:
-    """Sends each task its rounds, from the begin of the run on; no task of such an operator ends or starts."""
+    """Sends each task its rounds, from the begin of the run on, or from its own."""
 
-    def __init__(self, state: StateOn[ActionPlane]) -> None:
-        self.state = state
+    def __init__(self, state: StateOn[ActionPlane], catch_ups: CatchUps) -> None:
+        self.state, self.catch_ups = state, catch_ups
         self._scan_ns: dict[int, int] = {}  # by token: each task has one, for all of its rounds
 
     def start(self) -> None:
         """Begin the first round of each task."""
-        for task, operator in enumerate(self.state.cluster.task_operator):
-            described = self.state.plan.operators[operator].description
-            if described.scan_s is not None:
-                token = self.state.new_token()
-                self._scan_ns[token] = max(1, to_ns(described.scan_s * described.groups))
-                self._next(token, task)
+        for task in range(len(self.state.cluster.task_operator)):
+            self.begin(task)
+
+    def begin(self, task: int) -> None:
+        """Begin the first round of a task, if it scans."""
+        described = self.state.plan.operators[self.state.cluster.task_operator[task]].description
+        if described.scan_s is not None:
+            token = self.state.new_token()
+            self._scan_ns[token] = max(1, to_ns(described.scan_s * described.groups))
+            self._next(token, task)
 
     def comes(self, token: int, task: int) -> bool:
         """Begin the next round if the message is of one, which is over; return whether it is."""
         if token not in self._scan_ns:
             return False
-        self._next(token, task)
+        if self.catch_ups:
+            self.state.clock.at(self.state.clock.now_ns(), END_OF_INSTANT, lambda _: self._next(token, task))
+        else:
+            self._next(token, task)
         return True
 
     def _next(self, token: int, task: int) -> None:

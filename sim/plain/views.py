@@ -91,6 +91,9 @@ class WatermarksView(Protocol):
     def take_leave(self, taken: Sequence[Partition]) -> None:
         """Send a farewell from the task of these partitions, which are taken out of it."""
 
+    def take_last_leave(self, task: TaskView) -> None:
+        """Let a last farewell come from a task whose host has died."""
+
     def begin_to_speak(self, task: TaskView) -> None:
         """Let the watermarks of a task count for partitions that it has got, too."""
 

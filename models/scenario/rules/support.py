@@ -140,12 +140,11 @@ def _of_postponements(scenario: Scenario) -> list[tuple[str, object, str]]:
         (path_text(("operators", name, "postpone")), NO_VALUE, f"{hint} it is")
         for name in names
         for hint in (
-            _not_beside_losses(scenario)
-            if _loses(scenario)
-            else _not_without_ids(scenario) + _not_beside_event_time(scenario)
+            *(_not_beside_losses(scenario) if _loses(scenario) else _not_without_ids(scenario)),
+            *_not_beside_event_time(scenario),
         )
     ]
-    for name in names if scenario.may_fail else ():
+    for name in names if scenario.may_fail and not _loses(scenario) else ():
         state = scenario.operators[name].state
         if isinstance(state, PerTupleState) and state.closes:
             where = path_text(("operators", name, "state", "until"))
@@ -162,7 +161,8 @@ def _of_scans(scenario: Scenario) -> list[tuple[str, object, str]]:
     found: list[tuple[str, object, str]] = []
     for name, operator in scenario.operators.items():
         if operator.scan_s is not None:
-            hints = _not_without_ids(scenario) + _not_beside_event_time(scenario)
+            hints = _not_beside_losses(scenario) if _loses(scenario) else _not_without_ids(scenario)
+            hints += _not_beside_event_time(scenario)
             hints += ["beside megaphone and pause-and-resume"] * any(
                 isinstance(event, Reconfigure) and event.protocol == "stop-and-restart"
                 for event in scenario.events.values()
@@ -202,7 +202,6 @@ def _not_beside_losses(scenario: Scenario) -> list[str]:
         (scenario.has_replicas, "without active replicas"),
         (scenario.waves.interval_s is not None, "without waves"),
         (scenario.workers.together, "without workers.together"),
-        (any(_has_event_time(one) for one in scenario.operators.values()), _EVENT_TIME),
     )
     return [hint for there, hint in without if there] + _not_beside_steps(scenario)
 

@@ -162,6 +162,7 @@ class Moving(ABC):
         if np.any(self.state.tasks["alive"][goals[goals != NONE]]):
             raise ValueError("the next task of a key group lives, and something may be on its way there")
         self._act()
+        self._room(len(numbers))
         placing.stay(self.state, numbers)
 
     def state_bytes(self, partition: int) -> int:
