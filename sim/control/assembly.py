@@ -110,7 +110,7 @@ class Control:
         """Make the managers, in a run whose plane can do what they ask."""
         # Each manager is given those below it, and none knows one above it.
         self.outages, self.catch_ups, self.statistics = Outages(state), CatchUps(state), Statistics(state)
-        self.memory, self.scans = Memory(state), Scans(state, self.catch_ups)
+        self.memory, self.scans = Memory(state), Scans(state)
         self.instances = Instances(state, self.outages)
         self.instances.task_added.append(self.scans.begin)
         self.replicas = Replicas(state, self.instances, self.checkpoint_hosts)

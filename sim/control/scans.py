@@ -2,15 +2,13 @@
 
 A round is a message that a task sends itself through its queue: at its turn the task is occupied for the scan, and then
 sends the next one, which goes behind what came meanwhile. So a tuple waits for the scan that is under way as it comes,
-and is served after it. A task that has nothing else to do scans all the time: while an outage waits for tasks that have
-nothing to do, each next round begins at the end of its instant, and a task that could only scan is told to be idle.
+and is served after it. A task that has nothing else to do scans all the time. It is idle between the end of a round and
+the message for the next one, which comes at the same instant: so it catches up with an outage.
 """
 
 from __future__ import annotations
 
 from models.units import to_ns
-from sim.clock import END_OF_INSTANT
-from sim.control.catch_up import CatchUps
 from sim.control.run_state import StateOn
 from sim.data_plane import ActionPlane
 
@@ -18,8 +16,8 @@ from sim.data_plane import ActionPlane
 class Scans:
     """Sends each task its rounds, from the begin of the run on, or from its own."""
 
-    def __init__(self, state: StateOn[ActionPlane], catch_ups: CatchUps) -> None:
-        self.state, self.catch_ups = state, catch_ups
+    def __init__(self, state: StateOn[ActionPlane]) -> None:
+        self.state = state
         self._scan_ns: dict[int, int] = {}  # by token: each task has one, for all of its rounds
 
     def start(self) -> None:
@@ -39,10 +37,7 @@ class Scans:
         """Begin the next round if the message is of one, which is over; return whether it is."""
         if token not in self._scan_ns:
             return False
-        if self.catch_ups:
-            self.state.clock.at(self.state.clock.now_ns(), END_OF_INSTANT, lambda _: self._next(token, task))
-        else:
-            self._next(token, task)
+        self._next(token, task)
         return True
 
     def _next(self, token: int, task: int) -> None:

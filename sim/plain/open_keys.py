@@ -47,7 +47,7 @@ class OpenKeys:
             self.keys.setdefault(key, OpenKey()).tuples += 1
 
     def lose(self) -> None:
-        """Forget all that keys hold, and the outputs that wait: open keys close, new ones are as before their first tuple."""
+        """Forget all that keys hold, and the outputs that wait: keys that are open close, new ones are new again."""
         self.closed.update(key for key, one in self.keys.items() if one.outputs)
         self.keys.clear()
 

@@ -164,6 +164,8 @@ class Moving(ABC):
         self._act()
         self._room(len(numbers))
         placing.stay(self.state, numbers)
+        for task in dict.fromkeys(self.state.partitions["task"][numbers].tolist()):
+            placing.hear_again(self.state, task)
 
     def state_bytes(self, partition: int) -> int:
         """Return the size of the state of a partition that is live."""

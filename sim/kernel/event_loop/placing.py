@@ -125,21 +125,16 @@ def stay(state: State, partitions: np.ndarray) -> None:
         u.goal = NONE
         u.placed_from = 0
         forget_tables(state, partitions[k])
-    for k in range(partitions.shape[0]):
-        task = state.partitions[partitions[k]].task
-        if state.tasks[task].alive and _is_first_at(state, partitions, k):
-            recall(state, task)  # until now they have heard at most the time of their step
-            if state.operators[state.tasks[task].operator].timed and state.tasks[task].has_service:
-                dispatch(state, state.tasks[task].cores)
 
 
 @kernel
-def _is_first_at(state: State, partitions: np.ndarray, number: int) -> bool:
-    """Return whether no partition before that number is at the same task."""
-    for k in range(number):
-        if state.partitions[partitions[k]].task == state.partitions[partitions[number]].task:
-            return False
-    return True
+def hear_again(state: State, task: int) -> None:
+    """Let partitions that stay at a task hear its last watermarks: they have heard at most the time of their step."""
+    t = state.tasks[task]
+    if t.alive and state.operators[t.operator].timed:
+        recall(state, task)
+        if t.has_service:
+            dispatch(state, t.cores)
 
 
 @kernel

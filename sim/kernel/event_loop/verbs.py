@@ -251,9 +251,7 @@ def crash_host(state: State, host: int, tasks: np.ndarray, partitions: np.ndarra
         _cut_off_the_killed(state, host)
     close_link(state, host)
     cut_links(state, host)
-    if state.extended and state.options.placed and not state.options.keeps_outputs:
-        for k in range(tasks.shape[0]):
-            take_last_leave(state, tasks[k])
+    _take_last_leaves(state, tasks)
     if state.extended and state.options.bounded:
         for k in range(tasks.shape[0]):
             give(state, tasks[k])  # a dead task has room
@@ -262,6 +260,14 @@ def crash_host(state: State, host: int, tasks: np.ndarray, partitions: np.ndarra
             forget_stored(state, partition)
             if state.extended and state.partitions[partition].stored_from != NONE:
                 forget_handed(state, partition)
+
+
+@kernel
+def _take_last_leaves(state: State, tasks: np.ndarray) -> None:
+    """Let a last farewell come from each of these tasks whose key groups have moved, where nothing is sent again."""
+    for k in range(tasks.shape[0]):
+        if state.extended and state.options.placed and not state.options.keeps_outputs:
+            take_last_leave(state, tasks[k])
 
 
 @kernel

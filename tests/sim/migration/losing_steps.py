@@ -90,7 +90,8 @@ def closing_job(seed: int, crashes: int = 1) -> dict[str, Any]:
     """A random job whose keys let go of their tuples with their last post-dated output."""
     raw, draw = job(seed, crashes), Random(f"closing in lost steps {seed}")
     op = raw["operators"]["op"]
-    op["postpone"] = {"distribution": "exponential", "mean": draw.choice(["20 ms", "200 ms"])}
+    op["postpone"] = {"distribution": "exponential", "mean": draw.choice(["20 ms", "200 ms", "1 s"])}
+    raw["workload"]["src"]["keys"]["count"] = draw.choice([40, 400])
     op |= {"state": {"model": "per-tuple", "bytes": "32 B", "until": "output"}}
     op["selectivity"] = draw.choice([0.2, 1.0, 2.5])
     return raw | {"recording": {"memory": True}}

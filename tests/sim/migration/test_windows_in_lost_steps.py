@@ -163,7 +163,7 @@ def test_watermarks_of_a_task_without_a_last_farewell_count_for_nobody(monkeypat
 
 
 def test_what_is_still_on_its_way_is_waited_for() -> None:
-    control, found, faults = ran(outputs_wait_for_a_link())
+    _, found, faults = ran(outputs_wait_for_a_link())
     assert faults == []
     assert found.tables["reconfigurations"]["lost_groups"].tolist() == [4]
 

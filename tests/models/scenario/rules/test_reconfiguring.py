@@ -151,16 +151,6 @@ RESTARTS = {"method": "region-restart", "store": "remote", "interval": "1 s", "b
             "without workers.together it is",
         ),
         (
-            {"events/crash": CRASH, "operators/clean/timer": {"every": "1 s"}},
-            "events.move.kind",
-            "without windows, joins and timers it is",
-        ),
-        (
-            {"events/crash": CRASH, "operators/count/scan": "1 s"},
-            "operators.count.scan",
-            "where no host may fail it is",
-        ),
-        (
             {"events/crash": CRASH, "fault_tolerance": {"method": "checkpoint"}},
             "events.move.kind",
             'with fault_tolerance.method = "none", or with fault_tolerance.method = "region-restart"',
@@ -209,10 +199,20 @@ JOIN = {"kind": "join", "inputs": {"clean": "key", "words": "key"}, "window": WI
         {"operators/count/state": {"model": "window", "bytes": "8 B", "length": "1 s"}},
         {"operators/clean/timer": {"every": "1 s"}},
         {"operators/count/window": WINDOW, "fault_tolerance": RESTARTS},
+        {"operators/count/window": WINDOW, "events/crash": CRASH},
+        {"operators/count": RAW["operators"]["count"] | JOIN, "events/crash": CRASH},
+        {"operators/count/state": {"model": "window", "bytes": "8 B", "length": "1 s"}, "events/crash": CRASH},
+        {"operators/clean/timer": {"every": "1 s"}, "events/crash": CRASH},
     ],
 )
 def test_windows_joins_and_timers_are_simulated_beside_it(changes: dict[str, object]) -> None:
     assert not_simulated(scenario_from(changed(RAW, changes))) == []
+
+
+def test_scans_are_simulated_where_hosts_fail_and_nothing_is_kept() -> None:
+    changes = {"operators/count/scan": "1 s", "events/crash": CRASH}
+    assert not_simulated(scenario_from(changed(RAW, changes))) == []
+    assert not_simulated(scenario_from(changed(RAW, changes | {"fault_tolerance": RESTARTS}))) != []
 
 
 def test_events_that_move_key_groups_otherwise_are_refused_beside_it() -> None:
