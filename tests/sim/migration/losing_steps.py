@@ -106,3 +106,9 @@ def scanning_job(seed: int, crashes: int = 1) -> dict[str, Any]:
         operator = raw["operators"][name]
         operator["scan"] = f"{draw.choice([500, 2_000]) / operator.get('key_groups', 4)} us"
     return raw
+
+
+def worker_job(seed: int, crashes: int = 1) -> dict[str, Any]:
+    """A random job in which the tasks of a host are one process, with windows or without."""
+    raw, draw = (timed_job if seed % 2 else job)(seed, crashes), Random(f"workers in lost steps {seed}")
+    return raw | {"workers": {"together": True} | draw.choice([{}, {"check": "50 ms"}])}

@@ -1,4 +1,4 @@
-"""Keys that close, and tasks that scan, where hosts die in a step and nothing is kept.
+"""Keys that close, tasks that scan, and tasks that are one process, where hosts die in a step and nothing is kept.
 
 Oracles: what becomes of each tuple and state, as `lab.following` has seen it; the tuples of open keys by intervals,
 from the times at which outputs wait and states are lost; rows of the compiled plane against those of the plain one. No
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from losing_steps import closing_job, ran, scanning_job
+from losing_steps import closing_job, ran, scanning_job, worker_job
 from seeds import sample
 from test_crashes_in_steps import dies, phases
 from test_losses_in_steps import steps
@@ -35,7 +35,7 @@ from sim.plain.plane import PlainPlane
 from sim.plain.task import Task
 
 PLANES = (PlainPlane, CompiledPlane)
-KINDS = pytest.mark.parametrize("job", [closing_job, scanning_job], ids=lambda one: one.__name__)
+KINDS = pytest.mark.parametrize("job", [closing_job, scanning_job, worker_job], ids=lambda one: one.__name__)
 Job = Callable[..., dict[str, Any]]
 Break = Callable[[pytest.MonkeyPatch], None]
 _LAST = 10**18

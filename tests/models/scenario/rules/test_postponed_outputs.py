@@ -66,6 +66,7 @@ def test_what_is_wrong_is_said(changes: dict[str, object], path: str, words: str
 
 
 WINDOW = {"length": "1 s"}
+WORKERS = {"kind": "worker-failure"}
 STOP = {"kind": "reconfigure", "at": "10 s", "operator": "count", "protocol": "stop-and-restart"}
 RESCALE = {"kind": "rescale", "at": "20 s", "operator": "count", "parallelism": 3}
 
@@ -73,7 +74,7 @@ RESCALE = {"kind": "rescale", "at": "20 s", "operator": "count", "parallelism": 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"events": {"crash": CRASH}, "workers/together": True}, "without workers.together"),
+        ({"events": {"crash": CRASH | WORKERS}, "workers/together": True}, "without worker failures"),
         ({"fault_tolerance": {"method": "checkpoint"}}, 'with fault_tolerance.method = "none"'),
         ({"fault_tolerance": {"method": "upstream-backup"}}, 'with fault_tolerance.method = "none"'),
         ({"operators/out/buffer": 10}, "without bounded queues"),
