@@ -478,8 +478,8 @@ class MovingPlane(ActionPlane, Protocol):
     def stay(self, partitions: Sequence[int]) -> None:
         """Send what is for these key groups to the task where they are, from all tasks and at once.
 
-        Their next tasks are dead: what was sent there is lost. They hear the last watermark of each channel again. Raises
-        ValueError if one of the next tasks lives.
+        Their next tasks are dead: what was sent there is lost. They hear the last watermark of each channel again.
+        Raises ValueError if one of the next tasks lives.
         """
 
     def state_bytes(self, partition: int) -> int:

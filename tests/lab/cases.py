@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import pytest
 
-from lab import barriers, batches, changelogs, moving_plans, reading, scaled, windows
+from lab import barriers, batches, changelogs, losing_windows, moving_plans, reading, scaled, windows
 from lab.broken_losses import HARMLESS, MUTANTS
 from lab.recovering import Case, Recovering, smaller
 
@@ -26,6 +26,7 @@ KINDS: dict[str, tuple[type[Recovering], Callable[[str, int], Case]]] = {
     "read": (reading.Read, reading.drawn),
     "moving": (moving_plans.MovingPlans, moving_plans.drawn),
     "losing": (moving_plans.LosingPlans, moving_plans.losing),
+    "losing windows": (losing_windows.LosingWindows, losing_windows.drawn),
     "windows": (windows.Windowed, windows.drawn),
     "batches": (batches.Batches, batches.drawn),
     "changelogs": (changelogs.Changelogs, changelogs.drawn),

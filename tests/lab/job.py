@@ -54,6 +54,7 @@ class Job:
     plans: tuple[tuple[tuple[str, Any], ...], ...] = ()  # events by which key groups move without ids, with their keys
     lines: tuple[str, ...] = ()  # the migration file of each plan that has one: `plan0.txt` and so on
     postponed: tuple[str, ...] = ()  # operators whose outputs are post-dated
+    window_ns: int = 0  # length of windows in steps, where tuples are born at a step
 
     @property
     def dataflow(self) -> Dataflow:
@@ -213,8 +214,12 @@ def _operator(job: Job, name: str, node: Node) -> dict[str, Any]:
     common |= {"inputs": dict.fromkeys(node.inputs, "key"), "key_groups": job.groups}
     common |= {"output": {"keys": {"distribution": "uniform", "count": KEYS}}}
     if node.kind == JOIN:
-        # All tuples are in one window: a watermark would need a clock.
-        return common | {"kind": "join", "window": {"length": "1 s"}}
+        # Without steps all tuples are in one window: a watermark would need a clock.
+        length = f"{job.window_ns} ns" if job.window_ns else "1 s"
+        return common | {"kind": "join", "window": {"length": length}}
+    if node.kind == WINDOW and job.window_ns:
+        slide = {"slide": f"{job.window_ns // 2} ns"} if job.seed % 2 else {}
+        return common | {"kind": "aggregate", "window": {"length": f"{job.window_ns} ns", **slide}}
     if node.kind == WINDOW:
         # The event time of the first tuple of a source is 1 ns, of the next one 2 ns.
         return common | {"kind": "aggregate", "window": {"length": "3 ns", "slide": f"{1 + job.seed % 3} ns"}}

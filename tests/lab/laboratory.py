@@ -85,6 +85,11 @@ class BornSource(StepSource):
         self.arrivals_ns[index] = self.plane.clock.now_ns()
         super()._arrive(index)
 
+    def promise_ns(self, now_ns: int) -> int:
+        """Return its watermark: what has not arrived yet is born later than now."""
+        later = self.emitted < len(self.arrivals_ns) and self.emitted >= self.arrived
+        return self.plane.clock.now_ns() if later else super().promise_ns(now_ns)
+
 
 class ReadSource(StepSource):
     """A source whose log is read by control: arrivals are steps here, too, and nothing is emitted at them."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from lab.broken_losses import no_last_farewell, who_begins_again_has_left_nobody, windows_survive
 from losing_steps import ran, timed_job
 from seeds import sample
 from test_crashes_in_steps import dies, phases
@@ -23,7 +24,7 @@ from models.scenario.rules import faults as wrong
 from models.scenario.rules import not_simulated
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.plain.parcels import Parcels
-from sim.plain.partition import EventTime, Partition
+from sim.plain.partition import Partition
 from sim.plain.plane import PlainPlane
 from sim.plain.watermarks import Watermarks
 
@@ -137,21 +138,6 @@ def outputs_wait_for_a_link() -> dict[str, Any]:
     return dies(raw, one.passed_ns + MS + MS // 2, 2)
 
 
-def no_last_farewell(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Watermarks, "take_last_leave", lambda *_: None)
-
-
-def who_begins_again_has_left_nobody(patch: pytest.MonkeyPatch) -> None:
-    """What a key group had sent from a task that lives is not waited for, once it has lost its state."""
-    right = Partition.assign
-
-    def assign(self: Partition, task: Any) -> None:
-        self.left.clear()
-        right(self, task)
-
-    patch.setattr(Partition, "assign", assign)
-
-
 def test_a_dead_task_takes_its_leave() -> None:
     assert ran(a_task_dies_behind_its_state())[-1] == []
 
@@ -260,18 +246,6 @@ def test_rows_of_a_plane_that_is_broken_differ(
 
 
 # -- windows that are broken
-
-
-def windows_survive(patch: pytest.MonkeyPatch) -> None:
-    """Windows of a state that a crash has taken go on."""
-    right = EventTime.restored
-
-    def restored(self: EventTime, *given: Any) -> EventTime:
-        made = right(self, *given)
-        made.windows, made.sides = self.windows, self.sides
-        return made
-
-    patch.setattr(EventTime, "restored", restored)
 
 
 @pytest.mark.parametrize(
