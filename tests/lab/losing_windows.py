@@ -15,7 +15,7 @@ from lab.barriers import AFTER, JOBS
 from lab.engines import Rules
 from lab.job import Job
 from lab.moving_plans import OF_LOSSES, OF_MOVES, PROTOCOLS, LosingPlans, _plans, moving_job_of
-from lab.reconfiguring import Keys, drawn_plan
+from lab.planned_jobs import Keys, drawn_plan
 from lab.recovering import Case, drawn_case, drawn_crashes
 from lab.shapes import JOIN, KEYED, WINDOW, WINDOWED
 from sim.plain.partition import Partition

@@ -80,8 +80,8 @@ def timed_job(seed: int, crashes: int = 1) -> dict[str, Any]:
     if where == "state" or draw.random() < 0.2:
         op["state"] = {"model": "window", "bytes": "100 B", "length": draw.choice(["50 ms", "200 ms"])}
     for event in raw["events"].values():
-        if where in ("above", "join", "timer"):
-            event.pop("late", None)
+        if "late" not in event and event["kind"] == "reconfigure" and "protocol" not in event:
+            event["late"] = draw.choice(["0 s", "15 ms"])
     raw["detector"].pop("loss", None)  # it may suspect a host at the end
     return raw | {"duration": "5 s"}
 
