@@ -429,8 +429,8 @@ class MovingPlane(ActionPlane, Protocol):
     all that was sent before has been served, which barriers tell, it *takes* their states out of a task, has a message
     of that size sent, and *puts* them into their next task. No checkpoint and no ids are needed. All verbs raise
     ValueError in a run that keeps ids, unless states that a crash takes are lost for good or all go back to one
-    checkpoint, that has bounded queues or an acker, or through which event time passes, and
-    TypeError for numbers that are not whole; what is refused changes nothing.
+    checkpoint, or that has bounded queues or an acker, and TypeError for numbers that are not whole; what is refused
+    changes nothing.
     """
 
     def place(
@@ -478,7 +478,8 @@ class MovingPlane(ActionPlane, Protocol):
     def stay(self, partitions: Sequence[int]) -> None:
         """Send what is for these key groups to the task where they are, from all tasks and at once.
 
-        Their next tasks are dead: what was sent there is lost. Raises ValueError if one of these lives.
+        Their next tasks are dead: what was sent there is lost. They hear the last watermark of each channel again.
+        Raises ValueError if one of the next tasks lives.
         """
 
     def state_bytes(self, partition: int) -> int:

@@ -112,6 +112,7 @@ class Control:
         self.outages, self.catch_ups, self.statistics = Outages(state), CatchUps(state), Statistics(state)
         self.memory, self.scans = Memory(state), Scans(state)
         self.instances = Instances(state, self.outages)
+        self.instances.task_added.append(self.scans.begin)
         self.replicas = Replicas(state, self.instances, self.checkpoint_hosts)
         self.coordinator = RunCoordinator(state)
         self.slots = Slots(state, self.replicas)

@@ -21,9 +21,6 @@ def check_moving(plan: RunPlan) -> None:
         else None,
         "queues are bounded" if plan.bounded else None,
         "acks or time trim outputs" if plan.trimming or plan.history else None,
-        "crashes take states for good, beside windows, joins or timers"
-        if plan.scenario.loses_states and any(one.has_event_time for one in plan.operators)
-        else None,
     )
     why = next((one for one in found if one), None)
     if why is not None:

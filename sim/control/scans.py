@@ -2,7 +2,8 @@
 
 A round is a message that a task sends itself through its queue: at its turn the task is occupied for the scan, and then
 sends the next one, which goes behind what came meanwhile. So a tuple waits for the scan that is under way as it comes,
-and is served after it. A task that has nothing else to do scans all the time.
+and is served after it. A task that has nothing else to do scans all the time. It is idle between the end of a round and
+the message for the next one, which comes at the same instant: so it catches up with an outage.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from sim.data_plane import ActionPlane
 
 
 class Scans:
-    """Sends each task its rounds, from the begin of the run on; no task of such an operator ends or starts."""
+    """Sends each task its rounds, from the begin of the run on, or from its own."""
 
     def __init__(self, state: StateOn[ActionPlane]) -> None:
         self.state = state
@@ -21,12 +22,16 @@ class Scans:
 
     def start(self) -> None:
         """Begin the first round of each task."""
-        for task, operator in enumerate(self.state.cluster.task_operator):
-            described = self.state.plan.operators[operator].description
-            if described.scan_s is not None:
-                token = self.state.new_token()
-                self._scan_ns[token] = max(1, to_ns(described.scan_s * described.groups))
-                self._next(token, task)
+        for task in range(len(self.state.cluster.task_operator)):
+            self.begin(task)
+
+    def begin(self, task: int) -> None:
+        """Begin the first round of a task, if it scans."""
+        described = self.state.plan.operators[self.state.cluster.task_operator[task]].description
+        if described.scan_s is not None:
+            token = self.state.new_token()
+            self._scan_ns[token] = max(1, to_ns(described.scan_s * described.groups))
+            self._next(token, task)
 
     def comes(self, token: int, task: int) -> bool:
         """Begin the next round if the message is of one, which is over; return whether it is."""

@@ -35,9 +35,9 @@ class PausingContext(ReconfigurationContext):
         return tuple(task for task in self.tasks if operators[self._cluster.task_operator[task]].is_source)
 
     @property
-    def tasks(self) -> range:
-        """Return all tasks: none ever ends in such a run."""
-        return range(len(self._cluster.task_operator))
+    def tasks(self) -> tuple[int, ...]:
+        """Return all tasks that control does not know to be dead: with one of them that is, the run is cancelled."""
+        return tuple(filter(self._state.view.task_alive, range(len(self._cluster.task_operator))))
 
     @property
     def upstream(self) -> tuple[int, ...]:

@@ -582,6 +582,8 @@ class Channels(PlaneState):
 
     def lose_memory(self, partition: Partition) -> None:
         """Lose what a partition had in the memory of a task that died, with outputs of a later time."""
+        if not self.plan.replays:  # else the keys that a checkpoint has open take their place
+            partition.open_keys.lose()
         for visit in partition.forget_volatile():
             self.drop(visit, partition.task, partition.task.death)
         for source in self.sources:

@@ -71,6 +71,11 @@ class OpenKeys:
         elif key in self.keys or key not in self.closed:
             self._entry(key).tuples += 1
 
+    def lose(self) -> None:
+        """Forget all that keys hold, and the outputs that wait: keys that are open close, new ones are new again."""
+        self.closed.update(key for key, one in self.keys.items() if one.outputs)
+        self.keys.clear()
+
     def close(self, key: int) -> None:
         """Let the tuples of the key go."""
         self.keys.pop(key, None)

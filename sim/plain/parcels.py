@@ -246,6 +246,9 @@ class Parcels(Channels):
         for one in staying:
             one.goal, one.placed_from_ns = None, 0
             one.placed.clear()
+        for task in dict.fromkeys(self.tasks[one.task.index] for one in staying if one.task.alive):
+            if task.operator.timed:  # until now they have heard at most the time of their step
+                task.put_in_front(self.watermarks.recall(task))
 
     def state_bytes(self, partition: int) -> int:
         """Return the size of the state of a partition that is live."""

@@ -269,13 +269,14 @@ class Message:
 class Watermark:
     """A watermark on its way from the task `origin`, then in the queue of another; `number` as of a sending.
 
-    `begun` is such a number, too: of its turn. With `again` all that came before are heard again.
+    `begun` is such a number, too: of its turn. With `again` all that came before are heard again. It is the `last` over
+    its channel where the host of the origin has died.
     """
 
-    __slots__ = ("again", "begun", "event_ns", "number", "origin", "served", "ticket")
+    __slots__ = ("again", "begun", "event_ns", "last", "number", "origin", "served", "ticket")
 
-    def __init__(self, event_ns: int, origin: TaskView, number: int, again: bool = False) -> None:
-        self.event_ns, self.origin, self.number, self.again = event_ns, origin, number, again
+    def __init__(self, event_ns: int, origin: TaskView, number: int, again: bool = False, last: bool = False) -> None:
+        self.event_ns, self.origin, self.number, self.again, self.last = event_ns, origin, number, again, last
         self.ticket, self.served, self.begun = 0, False, 0
 
 
@@ -499,7 +500,6 @@ class Partition:
         self.task = task
         self.goal, self.placed_from_ns, self.taken = None, 0, False
         self.placed.clear()
-        self.left.clear()
         self.incarnation += 1
         self.counts_replays, self.pending, self.processed_ns = True, 0, NEVER
 

@@ -108,6 +108,9 @@ class PlainPlane(Acks, Trims, Parcels, Actions, GroupInstances):
         for task in tasks:
             self.lose_held(task)
         self._cut_links(dead)
+        if not self.plan.replays:
+            for task in tasks:
+                self.watermarks.take_last_leave(task)
         # Senders that wait for a place go on: a dead task has room, and drops what arrives.
         for task in tasks:
             task.places.give()
@@ -139,6 +142,8 @@ class PlainPlane(Acks, Trims, Parcels, Actions, GroupInstances):
         self.plan.check_ids()
         self._numbered[partition].assign(self.tasks[task])
         self._numbered[partition].assigned_at = self._sendings
+        if self.plan.replays:  # else what it had sent from a task that lives is still on its way
+            self._numbered[partition].left.clear()
         if self.trimming:
             self.trimming.forget_acks_of(self._numbered[partition])
 

@@ -94,6 +94,9 @@ class WatermarksView(Protocol):
     def speak_for_the_rest(self, task: TaskView) -> None:
         """Send what the partitions at a task have heard that others are taken out of."""
 
+    def take_last_leave(self, task: TaskView) -> None:
+        """Let a last farewell come from a task whose host has died."""
+
     def begin_to_speak(self, task: TaskView) -> None:
         """Let the watermarks of a task count for partitions that it has got, too."""
 

@@ -113,6 +113,19 @@ class Watermarks:
             ends = windows is not None and task.operator.joins is None
             self._rise(task, windows.held_ns(min(here)) if ends and windows is not None else min(here))
 
+    def take_last_leave(self, task: TaskView) -> None:
+        """Let a last farewell come from a task whose host has died, if it has sent something for who has left it.
+
+        It comes behind all that had left the link: a latency from now.
+        """
+        if not any(task in one.left for one in self.plane.instances()):
+            return
+        at_ns = self.clock.now_ns() + self.plane.plan.latency_ns
+        below = [edge.down for edge in task.operator.edges if edge.down.timed]
+        for goal in [other for down in below for other in self.plane.tasks if other.operator is down and other.alive]:
+            last = Watermark(0, task, self.plane.next_number(), again=True, last=True)
+            self.clock.at(at_ns, channel(ARRIVAL, goal.index, task.index), partial(self._arrive, last, goal))
+
     def send(self, watermark: Watermark, task: TaskView) -> None:
         """Send a watermark to a task, behind all that went before on the same channel."""
         origin, arrive = watermark.origin, partial(self._arrive, watermark, task)
@@ -121,7 +134,7 @@ class Watermarks:
         self.plane.transmit(origin, task, 0, comes)
 
     def _arrive(self, watermark: Watermark, task: TaskView, _: object) -> None:
-        if task.alive and watermark.origin.alive:
+        if task.alive and (watermark.origin.alive or watermark.last):
             self.plane.hand_over(watermark, task)
             self.plane.tell()
 
@@ -134,7 +147,7 @@ class Watermarks:
         if watermark.origin is task:
             begun = watermark.number  # more may have been put in front since it was: that is not served yet
         else:
-            if watermark.origin.alive:
+            if watermark.origin.alive or watermark.last:
                 self.came.setdefault(task, {})[watermark.origin] = watermark.number
             if not watermark.again:  # a farewell says nothing for who has come to its task since the last one
                 passed[watermark.origin] = watermark

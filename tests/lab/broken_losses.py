@@ -13,8 +13,9 @@ from sim.migration.protocols.pause_and_resume import PauseAndResume
 from sim.migration.reconfiguration import ReconfigurationContext, ReconfigurationRun
 from sim.migration.reconfigurations import Reconfigurations
 from sim.plain.parcels import Parcels
-from sim.plain.partition import Contents, Partition, Visit
+from sim.plain.partition import Contents, EventTime, Partition, Visit
 from sim.plain.plane import PlainPlane
+from sim.plain.watermarks import Watermarks
 
 __all__ = ["HARMLESS", "MUTANTS"]
 
@@ -150,3 +151,31 @@ def outputs_of_a_lost_state_leave(patch: Patch) -> None:
         return held
 
     patch.setattr(Partition, "forget_volatile", forget)
+
+
+@broken("losing windows", "a task that dies takes no leave")
+def no_last_farewell(patch: Patch) -> None:
+    patch.setattr(Watermarks, "take_last_leave", lambda *_: None)
+
+
+@broken("losing windows", "windows of a state that is lost go on")
+def windows_survive(patch: Patch) -> None:
+    right = EventTime.restored
+
+    def restored(self: EventTime, *given: Any) -> EventTime:
+        made = right(self, *given)
+        made.windows, made.sides = self.windows, self.sides
+        return made
+
+    patch.setattr(EventTime, "restored", restored)
+
+
+def who_begins_again_has_left_nobody(patch: Patch) -> None:
+    """What a key group had sent from a task that lives is not waited for, once it has lost its state."""
+    right = Partition.assign
+
+    def assign(self: Partition, task: Any) -> None:
+        self.left.clear()
+        right(self, task)
+
+    patch.setattr(Partition, "assign", assign)

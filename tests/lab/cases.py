@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import pytest
 
-from lab import barriers, batches, changelogs, moving_plans, reading, scaled, windows
+from lab import barriers, batches, changelogs, losing_windows, moving_plans, reading, scaled, windows
 from lab.broken_snapshots import HARMLESS, MUTANTS
 from lab.recovering import Case, Recovering, smaller
 
@@ -27,6 +27,7 @@ KINDS: dict[str, tuple[type[Recovering], Callable[[str, int], Case]]] = {
     "moving": (moving_plans.MovingPlans, moving_plans.drawn),
     "post-dated": (moving_plans.PostDatedOutputs, moving_plans.postponing),
     "losing": (moving_plans.LosingPlans, moving_plans.losing),
+    "losing windows": (losing_windows.LosingWindows, losing_windows.drawn),
     "windows": (windows.Windowed, windows.drawn),
     "batches": (batches.Batches, batches.drawn),
     "changelogs": (changelogs.Changelogs, changelogs.drawn),

@@ -2,7 +2,7 @@
 
 It is said without the rules that it checks. A tuple that is sent is applied once where it has come, dropped once, or
 still on its way. A state is whole, or it is empty: then a host has died where it was, where it was going, or where it
-came from before it had come.
+came from before it had come. A window ends once, with all that was applied to the state since that was last empty.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from sim.migration.protocol import Message
 from sim.plain.audit import accounts
 from sim.plain.partition import Partition, PostDated, Row, TaskView, Visit
 from sim.plain.plane import PlainPlane
+from sim.plain.watermarks import Watermarks
+
+_NS = 1_000_000_000
 
 
 class Followed:
@@ -35,8 +38,11 @@ class Followed:
         self.losses = Counter[int]()  # partition -> times
         self.post_dated: dict[int, tuple[int, int]] = {}  # id of an output -> its partition, and losses before it
         self.said = Counter[str]()
+        self.row_of: dict[tuple[int, int], tuple[Row, int]] = {}  # (partition, id) -> applied, and from which operator
+        self.ended = Counter[tuple[int, int]]()  # (partition, window) -> times
         self._watch_tuples()
         self._watch_states()
+        self._watch_windows()
         for partition in self.plane.instances():
             self._watch_partition(partition)
 
@@ -118,11 +124,52 @@ class Followed:
         plane.crash, plane.take, plane.put = crashes, takes, puts  # type: ignore[method-assign]
         runtime.deliver = delivers  # type: ignore[method-assign]
 
+    def _watch_windows(self) -> None:
+        watermarks = self.plane.watermarks
+        assert isinstance(watermarks, Watermarks)
+        end, join = watermarks._end_windows, watermarks.join
+
+        def ends(task: TaskView, partitions: list[Partition]) -> None:
+            before = {one: dict(one.time.windows) for one in partitions}
+            end(task, partitions)
+            for one, windows in before.items():
+                for window in windows.keys() - one.time.windows.keys():
+                    self.ended[one.number, window] += 1
+                    if windows[window] != self._newest(one, window):
+                        self.said["a window ends without what was applied, or with what is lost"] += 1
+
+        def joins(partition: Partition, row: Row, origin: Any) -> None:
+            windows, side = partition.operator.windows, int(origin.index != partition.operator.joins)
+            assert windows is not None
+            window = windows.last(row.created_ns)
+            there = (self.row_of[partition.number, one] for one in self.there[partition.number])
+            met = [
+                one
+                for one, upstream in there
+                if one.key == row.key and upstream != origin.index and windows.last(one.created_ns) == window
+            ]
+            if met != partition.time.sides.get((window, row.key, 1 - side), []):
+                self.said["a tuple meets others than those that were applied"] += 1
+            join(partition, row, origin)
+
+        watermarks._end_windows, watermarks.join = ends, joins  # type: ignore[method-assign]
+
+    def _newest(self, partition: Partition, window: int) -> dict[int, int]:
+        """Return the newest creation time of each key in a window, as tuples were applied."""
+        windows, found = partition.operator.windows, dict[int, int]()
+        assert windows is not None
+        for one in self.there[partition.number]:
+            row, _ = self.row_of[partition.number, one]
+            if windows.first(row.created_ns) <= window <= windows.last(row.created_ns):
+                found[row.key] = max(found.get(row.key, 0), row.created_ns)
+        return found
+
     def _watch_partition(self, partition: Partition) -> None:
         apply, install, number = partition.apply, partition.install, partition.number
 
         def applies(row: Row, upstream: int) -> None:
             self.applied[number, row.id] += 1
+            self.row_of[number, row.id] = row, upstream
             self.there[number].append(row.id)
             if number in self.must_be_empty:
                 self.said["a state that is lost goes on"] += 1
@@ -152,7 +199,14 @@ class Followed:
 
     def faults(self) -> list[str]:
         """Return what is wrong at the end of the run, in words."""
-        found = {*self.said, *self._of_tuples(), *self._of_states(), *self._of_ends(), *self._of_ledger()}
+        found = {
+            *self.said,
+            *self._of_tuples(),
+            *self._of_states(),
+            *self._of_ends(),
+            *self._of_event_time(),
+            *self._of_ledger(),
+        }
         return sorted(found)
 
     def _on_their_way(self) -> Counter[tuple[int, int]]:
@@ -199,6 +253,22 @@ class Followed:
             yield "a task stands still for ever"
         if any(task.outbox.unsent for task in plane.tasks):
             yield "a task withholds something for ever"
+
+    def _of_event_time(self) -> Iterator[str]:
+        """Say what windows have ended too early or twice, or do not end, as event time stands still."""
+        watermarks, recent_ns = self.plane.watermarks, self.plane.clock.now_ns() - 2 * _NS
+        assert isinstance(watermarks, Watermarks)
+        if watermarks.late:
+            yield "a tuple comes behind its watermark"
+        if any(count > 1 for count in self.ended.values()):
+            yield "a window ends twice"
+        timed = [one for one in self.plane.instances() if one.operator.timed and not one.operator.is_source]
+        if any(one.time.event_ns < recent_ns for one in timed):
+            yield "event time stands still"
+        for one in timed:
+            windows = one.operator.windows
+            if windows and any(windows.end_ns(window) <= one.time.event_ns for window in one.time.windows):
+                yield "a window that is over does not end"
 
     def _of_ledger(self) -> Iterator[str]:
         """Compare what the audit has as lost with what was seen: what was never sent follows from something lost."""

@@ -6,6 +6,8 @@ is read, and the hint says which combination is simulated.
 
 from __future__ import annotations
 
+import networkx as nx
+
 from models import units
 from models.errors import NO_VALUE, InputFault
 from models.scenario.events import (
@@ -16,8 +18,9 @@ from models.scenario.events import (
     Rebalance,
     Reconfigure,
     Rescale,
+    WorkerFailure,
 )
-from models.scenario.job import Operator, PerTupleState, WindowState
+from models.scenario.job import Operator, WindowState
 from models.scenario.scenario import Scenario
 from models.topology import layout
 from models.topology.chains import chains_of
@@ -122,10 +125,14 @@ def _of_reconfiguration(scenario: Scenario, name: str, event: Reconfigure) -> li
     if operator is not None and operator.keyed and operator.kind not in ("aggregate", "join"):
         hint = f"key groups of an aggregate or a join are reconfigured, not of a {operator.kind}"
         found.append((f"{here}.operator", event.operator, hint))
-    if scenario.fault_tolerance.goes_back_once and event.protocol != "stop-and-restart":
+    if scenario.fault_tolerance.goes_back_once:
         found += [(f"{here}.kind", event.kind, f"{hint} it is") for hint in _not_beside_restarts(scenario)]
         if any(event.operator in chain for chain in chains_of(scenario)):
             found.append((f"{here}.operator", event.operator, f"with operators.{event.operator}.chain = false it is"))
+        stops = event.protocol == "stop-and-restart" and scenario.may_fail
+        if stops and not nx.is_weakly_connected(layout.dataflow(scenario)):
+            # A crash takes back what is connected; the rest would stand still for ever.
+            found.append((f"{here}.protocol", event.protocol, "where all operators are connected it is"))
     elif _loses(scenario) and event.protocol in _IN_STEPS:
         found += [(f"{here}.kind", event.kind, f"{hint} it is") for hint in _not_beside_losses(scenario)]
     else:
@@ -141,12 +148,6 @@ def _of_postponements(scenario: Scenario) -> list[tuple[str, object, str]]:
         for name in names
         for hint in _not_beside_postponements(scenario)
     ]
-    for name in names if _loses(scenario) else ():
-        state = scenario.operators[name].state
-        if isinstance(state, PerTupleState) and state.closes:
-            where = path_text(("operators", name, "state", "until"))
-            hint = 'with fault_tolerance.method = "region-restart", or where no host may fail, it is'
-            found.append((where, state.until, hint))
     for name, event in scenario.events.items() if names else ():
         if isinstance(event, Reconfigure) and event.protocol == "stop-and-restart":
             hint = "beside post-dated outputs, which do not drain, megaphone and pause-and-resume are"
@@ -157,7 +158,7 @@ def _of_postponements(scenario: Scenario) -> list[tuple[str, object, str]]:
 def _not_beside_postponements(scenario: Scenario) -> list[str]:
     """Return what has to go before outputs can be post-dated."""
     if _loses(scenario):
-        return _not_beside_losses(scenario)
+        return _not_beside_losses(scenario) + _not_beside_event_time(scenario)
     if scenario.fault_tolerance.goes_back_once:
         return _not_beside_steps(scenario) + _not_beside_event_time(scenario)
     return _not_without_ids(scenario, _IN_STEPS[0]) + _not_beside_event_time(scenario)
@@ -168,7 +169,8 @@ def _of_scans(scenario: Scenario) -> list[tuple[str, object, str]]:
     found: list[tuple[str, object, str]] = []
     for name, operator in scenario.operators.items():
         if operator.scan_s is not None:
-            hints = _not_without_ids(scenario) + _not_beside_event_time(scenario)
+            hints = _not_beside_losses(scenario) if _loses(scenario) else _not_without_ids(scenario)
+            hints += _not_beside_event_time(scenario)
             hints += ["beside megaphone and pause-and-resume"] * any(
                 isinstance(event, Reconfigure) and event.protocol == "stop-and-restart"
                 for event in scenario.events.values()
@@ -183,18 +185,19 @@ def _not_without_ids(scenario: Scenario, protocol: str = "") -> list[str]:
 
     `protocol`: that by which key groups move; with outputs that are post-dated the same goes as with steps.
     """
-    tolerance, method = scenario.fault_tolerance, 'with fault_tolerance.method = "none"'
-    in_steps = protocol in _IN_STEPS
-    if in_steps:
-        method += ', or with fault_tolerance.method = "region-restart" and aligned barriers, exactly once,'
+    keeps = scenario.fault_tolerance.method != "none" or scenario.has_replicas
+    restarts = ', or with fault_tolerance.method = "region-restart" and aligned barriers, exactly once,' * bool(
+        protocol
+    )
+    fails = scenario.may_fail and protocol not in _IN_STEPS and not (keeps and protocol)
     without = (
-        (scenario.may_fail and not in_steps, "where no host may fail"),
-        (tolerance.method != "none" or scenario.has_replicas, method),
+        (fails, f"where no host may fail{restarts}"),
+        (keeps, f'with fault_tolerance.method = "none"{restarts}'),
     )
     return [hint for there, hint in without if there] + _not_beside_steps(scenario)
 
 
-_IN_STEPS = ("megaphone", "pause-and-resume")  # protocols beside which hosts may fail
+_IN_STEPS = ("megaphone", "pause-and-resume")  # protocols beside which hosts may fail and take states for good
 
 
 def _loses(scenario: Scenario) -> bool:
@@ -204,13 +207,8 @@ def _loses(scenario: Scenario) -> bool:
 
 def _not_beside_losses(scenario: Scenario) -> list[str]:
     """Return what has to go before key groups move, or outputs are post-dated, where crashes take states for good."""
-    without = (
-        (scenario.has_replicas, "without active replicas"),
-        (scenario.waves.interval_s is not None, "without waves"),
-        (scenario.workers.together, "without workers.together"),
-        (any(_has_event_time(one) for one in scenario.operators.values()), _EVENT_TIME),
-    )
-    return [hint for there, hint in without if there] + _not_beside_steps(scenario)
+    fails = any(isinstance(event, WorkerFailure) for event in scenario.events.values())
+    return ["without worker failures"] * fails + _not_beside_steps(scenario)
 
 
 def _not_beside_restarts(scenario: Scenario) -> list[str]:
@@ -219,7 +217,6 @@ def _not_beside_restarts(scenario: Scenario) -> list[str]:
         (scenario.has_replicas, "without active replicas"),
         (scenario.recovery.adapts, "without the adaptive scheduler"),
         (scenario.rescales_job, "without rescalings of the job"),
-        (scenario.workers.together, "without workers.together"),
     )
     return [hint for there, hint in without if there] + _not_beside_steps(scenario)
 

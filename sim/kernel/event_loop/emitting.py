@@ -12,7 +12,7 @@ from sim.kernel.event_loop.codes import BORN, GONE, NONE, OPEN, POST_DATED, TUPL
 from sim.kernel.event_loop.events import next_serial, push
 from sim.kernel.event_loop.free_lists import free_visit, new_visit
 from sim.kernel.event_loop.frontiers import note_gone
-from sim.kernel.event_loop.open_keys import begin_to_wait, end_to_wait
+from sim.kernel.event_loop.open_keys import begin_to_wait, end_to_wait, lose_keys
 from sim.kernel.event_loop.roots import begin_attempt, end_attempt, is_full, new_root
 from sim.kernel.event_loop.rows import record_visit
 from sim.kernel.event_loop.rules import holds_from
@@ -232,6 +232,16 @@ def forget_post_dated(state: State, partition: int) -> None:
         free_visit(state, visit)
     u.overdue_tail = NONE
     u.post_dated = 0
+
+
+@kernel
+def lose_what_waits(state: State, partition: int) -> None:
+    """Forget the post-dated outputs of a partition whose state is lost, and the tuples of its open keys."""
+    if state.partitions[partition].post_dated > 0:
+        forget_post_dated(state, partition)
+    # Where all goes back to a checkpoint, its keys take the place of these, and the table is not searched for each.
+    if _closes_keys(state, partition) and not state.options.keeps_outputs:
+        lose_keys(state, partition)
 
 
 @kernel

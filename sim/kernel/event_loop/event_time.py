@@ -18,7 +18,7 @@ from sim.kernel.event_loop.passages import handle_hurried
 from sim.kernel.event_loop.rules import holds_from
 from sim.kernel.event_loop.tasks import dispatch, note_idle, put_in_queue, ticket
 from sim.kernel.event_loop.threads import let_go_thread, shares_thread
-from sim.kernel.event_loop.watermarks import pass_mark
+from sim.kernel.event_loop.watermarks import AGAIN, LAST, pass_mark
 from sim.kernel.event_loop.windows import NEVER_ENDS, due, end_windows, first_open, matches
 from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
@@ -116,7 +116,7 @@ def rise(state: State, origin: int, event: int) -> None:
 @kernel
 def take_leave(state: State, origin: int) -> None:
     """Send a farewell, which says nothing, behind all that partitions have sent that are taken out of a task."""
-    _send_marks(state, origin, 0, 1)
+    _send_marks(state, origin, 0, AGAIN)
 
 
 @kernel
@@ -143,9 +143,10 @@ def _send_marks(state: State, origin: int, event: int, again: int) -> None:
 @kernel
 def mark_arrives(state: State, visit: int) -> None:
     """A watermark waits its turn, unless the task is dead, or the one that it is from."""
-    task = state.visits[visit].task
+    e = state.visits[visit]
+    task = e.task
     t = state.tasks[task]
-    if not t.alive or not state.tasks[state.visits[visit].origin].alive:
+    if not t.alive or not (state.tasks[e.origin].alive or e.id == LAST):
         free_visit(state, visit)
         return
     if shares_thread(state, state.visits[visit].origin, task):
@@ -188,7 +189,7 @@ def _turn(state: State, task: int, origin: int, event: int, serial: int, begun: 
     apart = t.others > 0
     if origin == task:
         begun = serial  # more may have been put in front since it was: that is not served yet
-    elif state.tasks[origin].alive:
+    elif state.tasks[origin].alive or again == LAST:
         note_come(state, task, origin, serial)
     if not again:
         if state.tasks[origin].alive:  # else nobody is there for whom it could speak

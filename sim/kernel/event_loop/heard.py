@@ -120,12 +120,26 @@ def free_slot(state: State) -> int:
     """Return a place for a task that hears or speaks: that of a dead one, or the next."""
     for task in range(state.cluster.tasks):
         t = state.tasks[task]
-        if state.operators[t.operator].timed and not t.alive and t.slot != NONE and t.followers == 0:
+        free = state.operators[t.operator].timed and not t.alive and t.slot != NONE and t.followers == 0
+        # Where nothing is sent again, what has left the task may be still on its way, and its last farewell.
+        if free and (state.options.keeps_outputs or not was_left(state, task)):
             slot = t.slot
             t.slot = NONE
             return slot
     state.hearing.slots += 1
     return state.hearing.slots - 1
+
+
+@kernel
+def was_left(state: State, task: int) -> bool:
+    """Return whether a partition was taken out of the task."""
+    for partition in range(state.partitions.shape[0]):
+        rule = state.partitions[partition].left
+        while rule != NONE:
+            if state.rules[rule].origin == task:
+                return True
+            rule = state.rules[rule].next
+    return False
 
 
 @kernel

@@ -165,7 +165,10 @@ class Moving(ABC):
         if np.any(self.state.tasks["alive"][goals[goals != NONE]]):
             raise ValueError("the next task of a key group lives, and something may be on its way there")
         self._act()
+        self._room(len(numbers))
         placing.stay(self.state, numbers)
+        for task in dict.fromkeys(self.state.partitions["task"][numbers].tolist()):
+            placing.hear_again(self.state, task)
 
     def state_bytes(self, partition: int) -> int:
         """Return the size of the state of a partition that is live."""

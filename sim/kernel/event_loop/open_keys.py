@@ -80,6 +80,19 @@ def count_in(state: State, partition: int, key: int, made: bool) -> None:
 
 
 @kernel
+def lose_keys(state: State, partition: int) -> None:
+    """Forget all that keys of a partition hold, and the outputs that wait: open keys close, new ones are forgotten."""
+    for k in range(state.open_table.shape[0]):
+        e = state.open_table[k]
+        while e.partition == partition:  # what comes behind moves up
+            if e.outputs > 0:
+                _note_closed(state, partition, e.key)
+            state.open_keys.count -= 1
+            _empty(state, k)
+    state.partitions[partition].open_tuples = 0
+
+
+@kernel
 def _is_closed(state: State, partition: int, key: int) -> bool:
     """Return whether a key has closed, of which nothing waits."""
     bit = state.operators[state.partitions[partition].operator].first_closed + key
@@ -118,12 +131,17 @@ def restore_keys(state: State, partition: int, keys: np.ndarray, closed: np.ndar
 @kernel
 def _close(state: State, place: int, partition: int, key: int) -> None:
     """Let the tuples of a key go; `place`: where it is, or would be."""
-    bit = state.operators[state.partitions[partition].operator].first_closed + key
-    state.closed_keys[bit >> 3] |= 1 << (bit & 7)
+    _note_closed(state, partition, key)
     if state.open_table[place].partition != NONE:
         state.partitions[partition].open_tuples -= state.open_table[place].tuples
         state.open_keys.count -= 1
         _empty(state, place)
+
+
+@kernel
+def _note_closed(state: State, partition: int, key: int) -> None:
+    bit = state.operators[state.partitions[partition].operator].first_closed + key
+    state.closed_keys[bit >> 3] |= 1 << (bit & 7)
 
 
 @kernel

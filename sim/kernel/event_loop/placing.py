@@ -128,6 +128,16 @@ def stay(state: State, partitions: np.ndarray) -> None:
 
 
 @kernel
+def hear_again(state: State, task: int) -> None:
+    """Let partitions that stay at a task hear its last watermarks: they have heard at most the time of their step."""
+    t = state.tasks[task]
+    if t.alive and state.operators[t.operator].timed:
+        recall(state, task)
+        if t.has_service:
+            dispatch(state, t.cores)
+
+
+@kernel
 def _note_end(state: State, partition: int, task: int) -> None:
     """Note when the first window ends of a partition that has come to the task."""
     u, t = state.partitions[partition], state.tasks[task]

@@ -275,9 +275,9 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Reading, Answers):
     def crash(self, host: int) -> None:
         """The host dies with its tasks and partitions."""
         self._told_hosts = None
-        self._room(0)
-        self._goes_back()
         tasks = list(self._cluster.host_tasks[host])
+        self._room(int(self.state.event_time["mark_fan"] * self.state.cluster["tasks"]) * len(tasks))
+        self._goes_back()
         known = self.state.partitions["task"][: len(self._cluster.partition_task)]  # also of instances that are over
         partitions = np.flatnonzero(np.isin(known, tasks))
         verbs.crash_host(self.state, host, np.array(tasks, np.int64), partitions.astype(np.int64))

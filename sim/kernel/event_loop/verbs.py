@@ -8,7 +8,7 @@ from sim.kernel.event_loop.backpressure import take_along
 from sim.kernel.event_loop.buffers import cut_log, forget_handed, forget_live, forget_stored, restore_kept, unapply
 from sim.kernel.event_loop.channels import replay
 from sim.kernel.event_loop.codes import BUNDLE, CONTROL, CRASHED, MARK, NEVER, NONE, SNAPSHOT, TUPLE
-from sim.kernel.event_loop.emitting import emit_arrivals, emit_ticks, forget_again, forget_post_dated
+from sim.kernel.event_loop.emitting import emit_arrivals, emit_ticks, forget_again, lose_what_waits
 from sim.kernel.event_loop.fair_links import close_link, forget_use, least_arrival
 from sim.kernel.event_loop.free_lists import free_transfer, free_visit, new_visit
 from sim.kernel.event_loop.hash_tables import cut_keys, find_pair
@@ -22,6 +22,7 @@ from sim.kernel.event_loop.rules import ANY, beside, rules_without, without_rule
 from sim.kernel.event_loop.sharing import forget_services, stop, used
 from sim.kernel.event_loop.tasks import death, dispatch, drop, drop_bundle, note_turn, put_in_front, ticket
 from sim.kernel.event_loop.trimming import begin_again, forget_acks_of, has_slices, restorable
+from sim.kernel.event_loop.watermarks import take_last_leave
 from sim.kernel.event_loop.windows import NEVER_ENDS
 from sim.kernel.tools.cache import allocating, kernel
 from sim.kernel.tools.pointer import State
@@ -176,8 +177,8 @@ def lose_partition(state: State, partition: int) -> None:
     u.saving = 0
     if u.goal == NONE:  # else what waits is at the next task
         _drop_held(state, partition, u.task)
-    if state.extended and u.post_dated > 0:
-        forget_post_dated(state, partition)
+    if state.extended:
+        lose_what_waits(state, partition)
     if not u.is_source:
         forget_live(state, partition)
     elif state.extended and not state.options.acks:  # with an acker the log knows what was to be emitted again
@@ -250,6 +251,7 @@ def crash_host(state: State, host: int, tasks: np.ndarray, partitions: np.ndarra
         _cut_off_the_killed(state, host)
     close_link(state, host)
     cut_links(state, host)
+    _take_last_leaves(state, tasks)
     if state.extended and state.options.bounded:
         for k in range(tasks.shape[0]):
             give(state, tasks[k])  # a dead task has room
@@ -258,6 +260,14 @@ def crash_host(state: State, host: int, tasks: np.ndarray, partitions: np.ndarra
             forget_stored(state, partition)
             if state.extended and state.partitions[partition].stored_from != NONE:
                 forget_handed(state, partition)
+
+
+@kernel
+def _take_last_leaves(state: State, tasks: np.ndarray) -> None:
+    """Let a last farewell come from each of these tasks whose key groups have moved, where nothing is sent again."""
+    for k in range(tasks.shape[0]):
+        if state.extended and state.options.placed and not state.options.keeps_outputs:
+            take_last_leave(state, tasks[k])
 
 
 @kernel
@@ -323,7 +333,8 @@ def assign(state: State, partition: int, task: int) -> None:
     u.taken = 0
     if state.extended and state.options.placed:
         forget_tables(state, partition)
-        u.left = rules_without(state, u.left, ANY, ANY)
+        if state.options.keeps_outputs:  # else what it had sent from a task that lives is still on its way
+            u.left = rules_without(state, u.left, ANY, ANY)
     u.incarnation += 1
     u.assigned_at = state.clock.serial
     u.replay_task = task

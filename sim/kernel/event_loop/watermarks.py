@@ -1,6 +1,7 @@
 """Watermarks on their way: behind what their task has not sent, then over the link as messages of no bytes.
 
-The visit of a watermark has its event time in `key`. Its `id` is 1 if all that came before are heard again after it.
+The visit of a watermark has its event time in `key`. Its `id` is AGAIN if all that came before are heard again after
+it, and LAST if it is also the last one over its channel, as the host of its origin has died.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ from sim.kernel.event_loop.codes import MARK, MARKED, NONE
 from sim.kernel.event_loop.events import next_serial, push
 from sim.kernel.event_loop.fair_links import post
 from sim.kernel.event_loop.free_lists import new_visit
+from sim.kernel.event_loop.heard import was_left
 from sim.kernel.event_loop.outbox import put_behind, withhold_mark, withholds_mark
 from sim.kernel.event_loop.threads import hold_thread, shares_thread
 from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
+
+AGAIN, LAST = 1, 2
 
 
 @kernel
@@ -50,6 +54,24 @@ def pass_mark(state: State, origin: int, task: int, event: int, again: int) -> N
         send_mark(state, visit)
     else:
         put_behind(state, visit, origin)
+
+
+@kernel
+def take_last_leave(state: State, origin: int) -> None:
+    """Let a last farewell come from a task whose host has died, if it has sent something for who has left it.
+
+    It comes behind all that had left the link: a latency from now.
+    """
+    if not was_left(state, origin):
+        return
+    op = state.operators[state.tasks[origin].operator]
+    for k in range(op.first_edge, op.first_edge + op.edges):
+        down = state.edges[k].down
+        for task in range(state.cluster.tasks if state.operators[down].timed else 0):
+            if state.tasks[task].operator == down and state.tasks[task].alive:
+                visit = new_mark(state, origin, task, 0, LAST)
+                at, rank = state.clock.now + state.options.latency, ARRIVAL + task * RECEIVER + origin
+                push(state, at, rank, next_serial(state), MARKED, visit)
 
 
 @kernel

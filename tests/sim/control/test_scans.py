@@ -137,7 +137,6 @@ def test_what_is_wrong_is_said(changes: dict[str, object], words: str) -> None:
             {"fault_tolerance": {"method": "checkpoint"}, "hosts/h/count": 2},
             'with fault_tolerance.method = "none" it is',
         ),
-        ({"events": {"die": {"kind": "host-failure", "at": "1 s", "host": "h-0"}}}, "where no host may fail it is"),
     ],
 )
 def test_what_is_not_simulated_beside_it_is_refused_by_name(changes: dict[str, object], words: str) -> None:

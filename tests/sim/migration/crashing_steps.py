@@ -100,3 +100,15 @@ def _crashes(draw: Random, begin: int, hosts: int, count: int) -> dict[str, Any]
             "repair": draw.choice(["30 ms", "200 ms", "1 s"]),
         }
     return events
+
+
+def stopping_job(seed: int, crashes: int = 1) -> dict[str, Any]:
+    """A random job of the same kind most of whose moves stop the whole job."""
+    raw, draw = job(seed, crashes), Random(f"crashes in stops {seed}")
+    for event in raw["events"].values():
+        if event["kind"] == "reconfigure" and draw.random() < 0.7:
+            for key in ("strategy", "size", "scope", "gap", "next", "overlap", "late"):
+                event.pop(key, None)
+            event |= {"protocol": "stop-and-restart", "restart": draw.choice(["0 s", "20 ms", "200 ms"])}
+    raw["state_store"] = {"request": "0.2 ms", "bandwidth": "20 MB/s", "concurrency": 2}
+    return raw

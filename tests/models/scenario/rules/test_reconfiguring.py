@@ -154,7 +154,12 @@ def test_values_have_ranges(changes: dict[str, object], path: str, words: str) -
 
 
 CRASH = {"kind": "host-failure", "at": "5 s", "host": "worker-1"}
-WINDOW = {"kind": "tumbling", "size": "1 s"}
+WORKERS_FAIL = CRASH | {"kind": "worker-failure"}
+ANOTHER_JOB = {
+    "workload/others": {"rate": "10 /s", "keys": {"distribution": "uniform", "count": 8}},
+    "operators/others": {"kind": "source"},
+    "operators/end": {"kind": "sink", "inputs": {"others": "shuffle"}},
+}
 STOP = {"kind": "reconfigure", "at": "10 s", "operator": "count", "protocol": "stop-and-restart"}
 RESTARTS = {"method": "region-restart", "store": "remote", "interval": "1 s", "barriers": {}}
 
@@ -165,22 +170,12 @@ RESTARTS = {"method": "region-restart", "store": "remote", "interval": "1 s", "b
         (
             {"events/crash": CRASH, "events/move": STOP},
             "events.move.kind",
-            "where no host may fail it is",
+            'where no host may fail, or with fault_tolerance.method = "region-restart" and aligned barriers',
         ),
         (
-            {"events/crash": CRASH, "workers/together": True},
+            {"events/crash": WORKERS_FAIL, "workers/together": True},
             "events.move.kind",
-            "without workers.together it is",
-        ),
-        (
-            {"events/crash": CRASH, "operators/clean/timer": {"every": "1 s"}},
-            "events.move.kind",
-            "without windows, joins and timers it is",
-        ),
-        (
-            {"events/crash": CRASH, "operators/count/scan": "1 s"},
-            "operators.count.scan",
-            "where no host may fail it is",
+            "without worker failures it is",
         ),
         (
             {"events/crash": CRASH, "fault_tolerance": {"method": "checkpoint"}},
@@ -190,9 +185,9 @@ RESTARTS = {"method": "region-restart", "store": "remote", "interval": "1 s", "b
         ({"fault_tolerance": RESTARTS | {"barriers": {"unaligned": True}}}, "events.move.kind", "aligned barriers"),
         ({"fault_tolerance": RESTARTS | {"guarantee": "at-least-once"}}, "events.move.kind", "exactly once"),
         (
-            {"fault_tolerance": RESTARTS, "events/move": STOP},
-            "events.move.kind",
-            'with fault_tolerance.method = "none" it is',
+            {"fault_tolerance": RESTARTS, "events/move": STOP, "events/crash": CRASH} | ANOTHER_JOB,
+            "events.move.protocol",
+            "where all operators are connected it is",
         ),
         ({"fault_tolerance": RESTARTS, "operators/out/buffer": 10}, "events.move.kind", "without bounded queues"),
         ({"fault_tolerance": {"method": "checkpoint"}}, "events.move.kind", 'method = "none"'),
@@ -231,9 +226,31 @@ JOIN = {"kind": "join", "inputs": {"clean": "key", "words": "key"}, "window": WI
         {"operators/count/state": {"model": "window", "bytes": "8 B", "length": "1 s"}},
         {"operators/clean/timer": {"every": "1 s"}},
         {"operators/count/window": WINDOW, "fault_tolerance": RESTARTS},
+        {"operators/count/window": WINDOW, "events/crash": CRASH},
+        {"operators/count": RAW["operators"]["count"] | JOIN, "events/crash": CRASH},
+        {"operators/count/state": {"model": "window", "bytes": "8 B", "length": "1 s"}, "events/crash": CRASH},
+        {"operators/clean/timer": {"every": "1 s"}, "events/crash": CRASH},
     ],
 )
 def test_windows_joins_and_timers_are_simulated_beside_it(changes: dict[str, object]) -> None:
+    assert not_simulated(scenario_from(changed(RAW, changes))) == []
+
+
+def test_scans_are_simulated_where_hosts_fail_and_nothing_is_kept() -> None:
+    changes = {"operators/count/scan": "1 s", "events/crash": CRASH}
+    assert not_simulated(scenario_from(changed(RAW, changes))) == []
+    assert not_simulated(scenario_from(changed(RAW, changes | {"fault_tolerance": RESTARTS}))) != []
+
+
+def test_a_job_that_stops_as_a_whole_may_fail_where_it_goes_back_to_a_checkpoint() -> None:
+    changes = {"events/move": STOP, "fault_tolerance": RESTARTS}
+    assert not_simulated(scenario_from(changed(RAW, changes))) == []
+    assert not_simulated(scenario_from(changed(RAW, changes | {"events/crash": CRASH}))) == []
+    assert not_simulated(scenario_from(changed(RAW, changes | ANOTHER_JOB))) == []
+
+
+def test_hosts_whose_tasks_start_together_may_fail() -> None:
+    changes = {"events/crash": CRASH, "workers/together": True}
     assert not_simulated(scenario_from(changed(RAW, changes))) == []
 
 
