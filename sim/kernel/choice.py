@@ -20,7 +20,7 @@ from sim.control.assembly import PlaneFactory
 from sim.control.cluster import Cluster, RunPlan
 from sim.data_plane import DataPlane, Listener, Plane
 from sim.kernel.hand_over.spells import failures, spells
-from sim.kernel.needs import needs_of
+from sim.kernel.needs import needs_of, passes_watermarks
 
 _FUNCTIONS = {
     "scan": 95,
@@ -97,8 +97,7 @@ def code_of(kernel: Kernel, plan: RunPlan) -> str:
     if kernel.name == SCAN:
         if plan.scenario.fault_tolerance.takes_checkpoints:
             return "saving scan"
-        timed = any(one.windows is not None or one.timer_ns for one in plan.operators)
-        return "timed scan" if timed else "scan"
+        return "timed scan" if passes_watermarks(plan) else "scan"
     return "extended" if needs_more(plan) else "plain"
 
 
@@ -137,7 +136,8 @@ def takes_turns(plan: RunPlan) -> bool:
     # The ledger of a part does not know what was there twice before it.
     if tolerance.method != "none" and tolerance.guarantee != "exactly-once":
         return False
-    if not plan.keeps_ids or not (tolerance.method in ("checkpoint", "none") or tolerance.job_checkpoints is not None):
+    aligned = tolerance.job_checkpoints is not None and not tolerance.unaligned
+    if not aligned and not (plan.keeps_ids and (tolerance.method in ("checkpoint", "none") or tolerance.unaligned)):
         return False
     if tolerance.job_checkpoints is not None and not _has_quiet_times(plan):
         return False

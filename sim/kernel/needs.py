@@ -44,6 +44,11 @@ class Need(NamedTuple):
     at_times: bool
 
 
+def passes_watermarks(plan: RunPlan) -> bool:
+    """Return whether an operator has a window or a timer."""
+    return any(one.windows is not None or one.timer_ns for one in plan.operators)
+
+
 def needs_of(plan: RunPlan) -> Iterator[Need]:
     """Yield all that the run needs beyond the scan: of the run, then of each operator, host, link and checkpoint."""
     run, operators, tolerance = _Run(plan), plan.operators, plan.scenario.fault_tolerance
@@ -113,6 +118,12 @@ def _when(condition: bool, words: str) -> str | None:
 
 
 # -- words that need more than a line
+
+
+def _is_aligned(plan: RunPlan) -> bool:
+    """Return whether barriers that line up take the checkpoints: windows are handed over around these."""
+    tolerance = plan.scenario.fault_tolerance
+    return tolerance.job_checkpoints is not None and not tolerance.unaligned
 
 
 def _has_barriers(_: _Run, plan: RunPlan) -> str | None:
@@ -192,7 +203,9 @@ def _is_source_with_service(_: _Run, operator: OperatorPlan) -> str | None:
 
 
 def _has_event_time_beside_others(run: _Run, operator: OperatorPlan) -> str | None:
-    """The scan knows windows and timers where nothing else happens: it neither saves them nor hands them over."""
+    """The scan knows windows and timers where nothing else happens, and between barriers."""
+    if _is_aligned(run.plan):
+        return None
     saved = run.plan.scenario.fault_tolerance.takes_checkpoints
     others = saved or run.plan.scenario.events or run.plan.keeps_ids
     if not others or (operator.windows is None and not operator.timer_ns):
@@ -253,6 +266,13 @@ def _saves_on_a_thread(run: _Run, operator: OperatorPlan) -> str | None:
     pool = described.threads > 1 and described.serialise_bytes_per_s is not None
     words = f"{operator.name} writes snapshots on one of several threads, and the network has no latency"
     return _when(pool and not run.plan.latency_ns, words)
+
+
+def _is_of_the_last_time(run: _Run, operator: OperatorPlan) -> str | None:
+    """The scan counts what such a state has where it has watermarks; where it takes checkpoints itself it has none."""
+    counted = _is_aligned(run.plan) and passes_watermarks(run.plan)
+    words = f"the state of {operator.name} is a window"
+    return _when(isinstance(operator.description.state, WindowState) and not counted, words)
 
 
 def _has_too_many_keys(run: _Run, operator: OperatorPlan) -> str | None:
@@ -325,7 +345,7 @@ OF_LINK: tuple[Row[_Host], ...] = (
 )
 OF_STATE: tuple[Row[OperatorPlan], ...] = (
     Row(_saves_on_a_thread),
-    Row(lambda _, one: _when(isinstance(one.description.state, WindowState), f"the state of {one.name} is a window")),
+    Row(_is_of_the_last_time),
     Row(_has_too_many_keys),
 )
 OF_CHECKPOINT_LINK: tuple[Row[_Host], ...] = (Row(_sends_checkpoints),)

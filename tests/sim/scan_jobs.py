@@ -40,7 +40,7 @@ def scan_job(draw: Random) -> dict[str, Any]:
             operator.pop("serialise", None)
             operator.pop("deserialise", None)
     if draw.random() < 0.35:
-        _on_a_lattice(draw, raw)
+        on_a_lattice(draw, raw)
     return raw
 
 
@@ -72,7 +72,7 @@ def writing_job(draw: Random) -> dict[str, Any]:
     """Most snapshots take time, mostly without a latency: then they are stored among the services of their instant."""
     raw = checkpointed_job(draw)
     if draw.random() < 0.6:
-        _on_a_lattice(draw, raw)
+        on_a_lattice(draw, raw)
     if draw.random() < 0.7:
         raw["network"] = {"latency": "0 s"}
     for name, operator in raw["operators"].items():
@@ -94,7 +94,7 @@ def timed_job(draw: Random) -> dict[str, Any]:
     if draw.random() < 0.3:
         workload["batch"] = draw.choice([20, {"distribution": "geometric", "mean": 4}])
     if draw.random() < 0.35:
-        _on_a_lattice(draw, raw)
+        on_a_lattice(draw, raw)
         workload["watermark"] = draw.choice(["50 ms", "100 ms", "25 ms"])
     if draw.random() < 0.3:
         _with_a_second_source(draw, raw)
@@ -146,7 +146,7 @@ def _with_links_of_their_own(draw: Random, raw: dict[str, Any]) -> None:
         raw["placement"]["operators"][name] = f"g{name}"
 
 
-def _on_a_lattice(draw: Random, raw: dict[str, Any]) -> None:
+def on_a_lattice(draw: Random, raw: dict[str, Any]) -> None:
     """Arrivals, services, latency and transmissions of whole multiples of a few milliseconds: all of them meet."""
     raw["network"] = {"latency": f"{draw.choice([0, 1, 2, 200]) * LATTICE_MS} ms"}
     raw["workload"]["src"].update(

@@ -140,7 +140,8 @@ def _by_id(
             done = ~again
         enter(state, table, sieve, gone, source, first, arrivals, keys, again, done, expected, lost, stack)
     for partition in np.flatnonzero(state.partitions["ticks"]).tolist():
-        enter_ticks(state, table, sieve, gone, partition, expected, lost, stack)
+        made = 0 if since is None else int(since.ticks[partition])
+        enter_ticks(state, table, sieve, gone, partition, made, expected, lost, stack)
     np.subtract.at(lost, state.partitions["operator"], np.maximum(gone, 0))
     return expected, lost, duplicated
 
@@ -453,13 +454,14 @@ def enter_ticks(
     sieve: np.ndarray,
     gone: np.ndarray,
     partition: int,
+    done: int,
     expected: np.ndarray,
     lost: np.ndarray,
     stack: np.ndarray,
 ) -> None:
-    """The same for what a timer has emitted."""
+    """The same for what a timer has emitted behind its first `done` outputs."""
     timer = state.operators[state.partitions[partition].operator].timer
-    for number in range(1, state.partitions[partition].ticks + 1):
+    for number in range(done + 1, state.partitions[partition].ticks + 1):
         depth = _push_tick(state, stack, partition, number)
         closed = number * timer < state.ids.oldest
         again = _comes_again(table, sieve, stack, depth)

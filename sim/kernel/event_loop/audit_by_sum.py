@@ -22,12 +22,13 @@ class Since(NamedTuple):
     """Say where a part of a run begins that is audited by itself.
 
     `coming` (n,): visits that were under way, in queues or in service. `base` (n_partitions,): applied tuples before.
-    `emitted` (n_sources,): tuples of each source before.
+    `emitted` (n_sources,): tuples of each source before; `ticks` (n_partitions,): outputs of each timer.
     """
 
     coming: np.ndarray
     base: np.ndarray
     emitted: np.ndarray
+    ticks: np.ndarray
 
 
 def by_sum_of_states(
@@ -40,7 +41,7 @@ def by_sum_of_states(
     operators = state.operators.shape[0]
     applied = Applied(np.zeros(operators, np.int64), np.zeros(operators, np.uint64))
     base = np.zeros(state.partitions.shape[0], np.int64) if since is None else since.base
-    if since is not None and (state.partitions["ticks"].any() or base.size != state.partitions.shape[0]):
+    if since is not None and base.size != state.partitions.shape[0]:
         return None
     if (state.operators["counts"] != NONE).any():  # what a tuple makes depends on its sender, which is not known here
         return None
@@ -51,7 +52,8 @@ def by_sum_of_states(
     if since is None:
         sums = expected(state, left, read=read)
     else:
-        sums = expected(state, left, _coming(state, since.coming["id"], since.coming["partition"]), since.emitted)
+        before = _coming(state, since.coming["id"], since.coming["partition"])
+        sums = expected(state, left, before, since.emitted, since.ticks)
     known = state.operators["reckoned"] != 0
     if not sums.are(applied, known):
         return None

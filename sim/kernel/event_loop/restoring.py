@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from sim.kernel.event_loop.codes import NONE, RECENT
 from sim.kernel.event_loop.heard import event_of, heard_of, least_event_of, part
 from sim.kernel.event_loop.unfinished import place_of
-from sim.kernel.event_loop.windows import enter, forget_windows, free_note, keep_side, new_note
+from sim.kernel.event_loop.windows import enter, enter_one, forget_windows, free_note, keep_side, new_note
 from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
+
+# In place of an input: the note is not a tuple, but a key in the window whose number is in place of the id, where
+# another kernel has had the run. `created` is that of its newest tuple there.
+A_CELL = 2
 
 
 @kernel
@@ -248,7 +254,10 @@ def _enter_again(state: State, partition: int) -> None:
     n = u.past_first
     while n != NONE:
         node = state.notes[n]
-        if joins:
+        if node.side == A_CELL:
+            window: Any = np.int64(node.id)
+            enter_one(state, partition, window, node.created, node.key)
+        elif joins:
             keep_side(state, partition, node.id, node.created, node.key, node.side)
         else:
             enter(state, partition, node.created, node.key)

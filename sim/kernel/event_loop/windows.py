@@ -86,7 +86,7 @@ def window_id(window_code: Any, partition: Any, key: Any, window: Any) -> Any:
 
 
 @kernel
-def _pane(state: State, partition: int, window: int, before: int) -> int:
+def pane_of(state: State, partition: int, window: int, before: int) -> int:
     """Return the pane of a window of the partition, made if it is new; `before` is a pane in front of it, or NONE."""
     u = state.partitions[partition]
     found = u.panes if before == NONE else state.panes[before].next
@@ -123,7 +123,7 @@ def _place(state: State, pane: int, key: int) -> int:
 
 
 @kernel
-def _cell(state: State, task: int, pane: int, key: int, end: int) -> int:
+def cell_of(state: State, task: int, pane: int, key: int, end: int) -> int:
     """Return the cell of a key in a pane that ends then, made if it is new."""
     p, t = state.panes[pane], state.tasks[task]
     place = _place(state, pane, key)
@@ -161,9 +161,20 @@ def enter(state: State, partition: int, created: int, key: int) -> None:
     pane = NONE
     first = first_open(op, max(created, event_of(state, partition)))
     for window in range(first, created // op.slide + 1):
-        pane = _pane(state, partition, window, pane)
-        c = state.cells[_cell(state, u.task, pane, key, window * op.slide + op.length)]
+        pane = pane_of(state, partition, window, pane)
+        c = state.cells[cell_of(state, u.task, pane, key, window * op.slide + op.length)]
         c.newest = max(c.newest, created)
+
+
+@kernel
+def enter_one(state: State, partition: int, window: int, newest: int, key: int) -> None:
+    """A key is in one window, unless that has ended, with the newest of its tuples there."""
+    u = state.partitions[partition]
+    op = state.operators[u.operator]
+    end = window * op.slide + op.length
+    if end > event_of(state, partition):
+        c = state.cells[cell_of(state, u.task, pane_of(state, partition, window, NONE), key, end)]
+        c.newest = max(c.newest, newest)
 
 
 @kernel
@@ -203,8 +214,8 @@ def join(state: State, visit: int) -> None:
     window = created // op.slide
     if window * op.slide + op.length <= event_of(state, partition):
         return
-    pane = _pane(state, partition, window, NONE)
-    c = state.cells[_cell(state, u.task, pane, key, window * op.slide + op.length)]
+    pane = pane_of(state, partition, window, NONE)
+    c = state.cells[cell_of(state, u.task, pane, key, window * op.slide + op.length)]
     if state.options.births:
         emits_from(state, state.births[visit])
     n = c.first[1 - side]
@@ -231,7 +242,14 @@ def keep_side(state: State, partition: int, tuple_id: int, created: int, key: in
     end = window * op.slide + op.length
     if end <= event_of(state, partition):
         return
-    c = state.cells[_cell(state, u.task, _pane(state, partition, window, NONE), key, end)]
+    cell = cell_of(state, u.task, pane_of(state, partition, window, NONE), key, end)
+    wait_for_others(state, cell, tuple_id, created, side)
+
+
+@kernel
+def wait_for_others(state: State, cell: int, tuple_id: int, created: int, side: int) -> None:
+    """A tuple that came to a join over that input waits in the cell of its key, behind those that do."""
+    c = state.cells[cell]
     made = new_note(state)
     node = state.notes[made]
     node.id = tuple_id

@@ -10,15 +10,31 @@ import numpy as np
 
 from sim.clock import SERVICE
 from sim.control.cluster import Cluster, RunPlan
-from sim.kernel.event_loop.codes import ARRIVE, AT_REMOTE, CREATE, END, NONE, ROUND, SNAPSHOT, STORED, TRIM, TUPLE
+from sim.kernel.event_loop.codes import (
+    ARRIVE,
+    AT_REMOTE,
+    CREATE,
+    END,
+    MARK,
+    MARKED,
+    NONE,
+    ROUND,
+    SNAPSHOT,
+    STORED,
+    TICK,
+    TIMER,
+    TRIM,
+    TUPLE,
+)
 from sim.kernel.event_loop.hash_tables import find_positions
+from sim.kernel.hand_over import event_time
 from sim.kernel.hand_over.lists import events_of, listed, nodes_of, order_by, runs
 from sim.kernel.scan.saving import FAR_NS
 from sim.kernel.tools.pointer import State
 from sim.plane_values import REMOTE
 
 NO_ANSWER = -2  # control has to choose a host
-_KNOWN_EVENTS = (ARRIVE, END, CREATE, ROUND, AT_REMOTE, STORED, TRIM)
+_KNOWN_EVENTS = (ARRIVE, END, CREATE, ROUND, AT_REMOTE, STORED, TRIM, TICK, TIMER, MARKED)
 
 
 class LoopAtRest:
@@ -34,7 +50,11 @@ class LoopAtRest:
         self.partition_task = np.array(cluster.partition_task, np.int64)
         self.task_host = np.array(cluster.task_host, np.int64)
         self.hindrance = (
-            self._is_split_up() or self._is_acted_upon() or self._is_mixed_up() or self._is_saved_elsewhere()
+            self._is_split_up()
+            or self._is_acted_upon()
+            or self._is_mixed_up()
+            or self._hears_apart()
+            or self._is_saved_elsewhere()
         )
 
     def _is_split_up(self) -> str | None:
@@ -109,7 +129,9 @@ class LoopAtRest:
         self.way = way[np.argsort(visits["serial"][way], kind="stable")]
         tasks = loop.tasks[: self.tasks]
         self.serving, self.serving_task = listed(visits["next"], tasks["serving_head"])
-        self.queued, self.queued_task = listed(visits["next"], tasks["queue_head"])
+        self.lines, self.lines_task = listed(visits["next"], tasks["queue_head"])  # tuples and watermarks
+        is_mark = visits["kind"][self.lines] == MARK
+        self.queued, self.queued_task = self.lines[~is_mark], self.lines_task[~is_mark]
         self.front, self.front_task = listed(visits["next"], tasks["front_head"])
         kinds = visits["kind"]
         if (kinds[self.front] != SNAPSHOT).any() or (kinds[self.queued] != TUPLE).any():
@@ -132,6 +154,22 @@ class LoopAtRest:
         ).any():  # the scan would put it in the place of the task that the source has now
             return "the next arrival at a source was set before it came to its task"
         return self._is_kept_apart() if self.keeps else None
+
+    def _hears_apart(self) -> str | None:
+        """Collect the watermarks that are on their way; return what of event time the scan does not know."""
+        loop, visits = self.loop, self.loop.visits
+        come = self.events[self.events["kind"] == MARKED]
+        come = come[np.argsort(visits["serial"][come["ref"]], kind="stable")]
+        self.marks, self.marks_at = come["ref"].astype(np.int64), come["time"]
+        marks = np.concatenate([self.marks, self.lines[visits["kind"][self.lines] == MARK]])
+        origin, task = visits["origin"][marks], visits["task"][marks]
+        if not (loop.tasks["alive"][origin].all() and loop.tasks["alive"][task].all()):
+            return "a watermark is on its way from or to a task that has died"
+        if visits["id"][marks].any() or (origin == task).any():
+            return "watermarks are heard again"
+        if not loop.event_time["mark_fan"]:
+            return None
+        return event_time.hindrance(loop, self.partition_task, self.task_host, self.plan.latency_ns)
 
     def _is_kept_apart(self) -> str | None:
         """Find the senders and the numbers of what is kept upstream; return why a log has not all of it."""

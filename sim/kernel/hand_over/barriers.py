@@ -24,13 +24,15 @@ from sim.control.assembly import PlaneFactory
 from sim.control.cluster import Cluster, RunPlan
 from sim.data_plane import Listener
 from sim.kernel.event_loop.codes import AT_REMOTE, STORED
-from sim.kernel.hand_over import to_loop
+from sim.kernel.event_loop.events import EVENT
+from sim.kernel.hand_over import event_time, to_loop, windows
 from sim.kernel.hand_over.at_rest import LoopAtRest
 from sim.kernel.hand_over.plane import TwoKernels
 from sim.kernel.hand_over.sources import Kept, Remembered, leave_alone, stores
 from sim.kernel.hand_over.spells import failures, spells
 from sim.kernel.scan.plane import ScanPlane
 from sim.plane_values import CONTROL, Mail, NotCovered
+from sim.recording import TupleRecording
 
 _FAR_NS = 1 << 62
 _LEAST = 10_000  # times to try in a run, at the most, to give it back
@@ -57,6 +59,7 @@ class TurnsBetweenBarriers(TwoKernels):
         factor: float = 1.0,
     ) -> None:
         super().__init__(plan, cluster, clock, listener, turns, patience_ns)
+        leave_alone(self.state, np.zeros(0, EVENT))  # the scan has the watermarks and timers, too
         remembered = [Remembered(stream) for stream in self._streams]
         self._streams[:] = remembered  # type: ignore[assignment]
         self._kept_by_sources = Kept(self.state, remembered)
@@ -67,6 +70,7 @@ class TurnsBetweenBarriers(TwoKernels):
         self._triggered_ns, self._took_ns = 0, _longest_ns(plan)
         self._lost_ns = -1  # when a task died last
         self._begun: dict[int, int] = {}  # by slot: hand-overs before the first snapshot that is in it
+        self._opens_again = True  # windows that were open when the event loop took over
         self._covered = True  # the job would go back to what this part of the run has, or to its begin
         if not self._is_complete_in_time(0):
             self._spells.insert(0, (0, 0))
@@ -96,8 +100,14 @@ class TurnsBetweenBarriers(TwoKernels):
         return begin_ns + int(self._factor * self._took_ns) + 8 * self._plan.latency_ns < failure_ns
 
     def _fill_loop(self, scan: ScanPlane, at_ns: int) -> to_loop.Made:
-        self._covered = at_ns == 0
-        return to_loop.fill(scan.state, self.state, self._plan, self._cluster, at_ns, 0, self._kept_by_sources)
+        self._covered, self._opens_again = at_ns == 0, self._may_go_back(at_ns)
+        kept, opens_again = self._kept_by_sources, self._opens_again
+        return to_loop.fill(scan.state, self.state, self._plan, self._cluster, at_ns, 0, kept, opens_again)
+
+    def _may_go_back(self, at_ns: int) -> bool:
+        """Return whether the job may go back to a checkpoint from now on."""
+        may_fail_it = self._plan.scenario.checkpoints_may_fail_it
+        return may_fail_it or any(one >= at_ns for one in self._foreseen)
 
     def _hindrance(self, at_ns: int) -> str | None:
         return self._is_needed(at_ns) or super()._hindrance(at_ns)
@@ -107,8 +117,14 @@ class TurnsBetweenBarriers(TwoKernels):
 
     def _hindered(self, rest: LoopAtRest) -> str | None:
         """Return why the event loop has to go on although nothing hinders the scan, now that all tuples are known."""
-        if self.state.ids["again"] and (self.state.visits["created"][rest.tuples] <= self._lost_ns).any():
-            return "sinks may get tuples again"
+        if self.state.ids["again"]:
+            comes_again = (self.state.visits["created"][rest.tuples] <= self._lost_ns).any()
+            if comes_again or windows.ends_by(self.state, self._lost_ns):
+                return "sinks may get tuples again"
+        if self.state.event_time["mark_fan"] and isinstance(self._kept, TupleRecording):
+            back = event_time.goes_back(self.state, rest.partition_task, rest.task_host, self._plan.latency_ns)
+            if not self.state.operators["has_service"][self.state.edges["down"][back]].all():
+                return "what a watermark causes passes a task at once that has a lower number"
         return None
 
     def _is_needed(self, at_ns: int) -> str | None:
@@ -202,7 +218,7 @@ class TurnsBetweenBarriers(TwoKernels):
 
     def _check_goes_back(self) -> None:
         """Raise NotCovered if the job would go back to a checkpoint from before the event loop took over."""
-        if self._made is not None and not self._covered:
+        if self._made is not None and not (self._covered and self._opens_again):
             raise NotCovered("the job goes back to a checkpoint from before the event loop took over")
 
     def _check_covered(self, host: int) -> None:

@@ -445,7 +445,7 @@ class TwoKernels(CompiledPlane):
     def _settled(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return what was expected, lost and duplicated since the event loop has the run."""
         assert self._made is not None
-        begin = Since(self._made.coming, self._made.base, self._made.emitted)
+        begin = Since(self._made.coming, self._made.base, self._made.emitted, self._made.ticks)
         return audit.settle(
             self.state,
             lambda: [one.start(n) for one, n in zip(self._reread, begin.emitted.tolist(), strict=True)],

@@ -21,6 +21,8 @@ from sim.kernel.event_loop.codes import (
     CREATE,
     END,
     GROUPED,
+    MARK,
+    MARKED,
     NEVER,
     NONE,
     ROUND,
@@ -33,6 +35,7 @@ from sim.kernel.event_loop.entities import VISIT
 from sim.kernel.event_loop.events import EVENT
 from sim.kernel.event_loop.free_lists import TRANSFER
 from sim.kernel.event_loop.hash_tables import KEY
+from sim.kernel.hand_over import event_time, windows
 from sim.kernel.hand_over.kept import logged_in, with_nodes
 from sim.kernel.hand_over.lists import chained_by, order_by, queued, runs
 from sim.kernel.hand_over.sources import Kept
@@ -52,7 +55,8 @@ class Made:
     """What later questions about a hand-over need.
 
     `unknown` (n_pairs,): by pair the number of the first kept output with an id. `base` (n_partitions,): applied tuples
-    before it. `coming` (n,): what was not applied. `rows`: checkpoints that were taken. `emitted` (n_sources,).
+    before it. `coming` (n,): what was not applied. `rows`: checkpoints that were taken. `emitted` (n_sources,) and
+    `ticks` (n_partitions,): outputs of sources and timers.
     """
 
     at_ns: int
@@ -61,6 +65,7 @@ class Made:
     coming: np.ndarray
     rows: int
     emitted: np.ndarray
+    ticks: np.ndarray
 
 
 def fill(
@@ -71,12 +76,14 @@ def fill(
     at_ns: int,
     round_number: int,
     kept: Kept | None = None,
+    opens_again: bool = False,
 ) -> Made:
     """Make the state of the event loop that of the scan at this instant.
 
     Where barriers take checkpoints `kept` says what sources keep; of snapshots the event loop has known all the time.
+    With `opens_again` windows can be opened again that are open now.
     """
-    return _Filling(scan, loop, plan, cluster, at_ns, kept).all(round_number)
+    return _Filling(scan, loop, plan, cluster, at_ns, kept).all(round_number, opens_again)
 
 
 def forget_tuples(loop: State) -> None:
@@ -99,6 +106,7 @@ def forget_tuples(loop: State) -> None:
     loop.partitions["in_flight_n"] = loop.partitions["in_flight_bytes"] = 0
     for name in ("front", "queue", "serving"):
         loop.tasks[f"{name}_head"] = loop.tasks[f"{name}_tail"] = NONE
+    windows.forget(loop)
 
 
 class _Filling:
@@ -117,13 +125,17 @@ class _Filling:
         self.events: list[np.ndarray] = []
         self.serial = int(loop.clock["serial"])
 
-    def all(self, round_number: int) -> Made:
+    def all(self, round_number: int, opens_again: bool) -> Made:
         """Fill everything."""
         loop, scan = self.loop, self.scan
         self._empty()
         self._arrivals()
         visits = self._visits()
         self._states()
+        if scan.watermarks:
+            windows.to_loop(scan, loop, opens_again)
+            for event in event_time.to_loop(scan, loop):
+                self._event(event.time, event.rank, self._serials(event.ref.size), event.kind, event.ref)
         if self.saves:
             self._partitions()
             self._round(round_number)
@@ -136,7 +148,8 @@ class _Filling:
         loop.clock["now"], loop.clock["serial"] = self.at_ns, self.serial
         coming, base = visits[visits["kind"] == TUPLE], loop.partitions["applied"].copy()
         rows = int(loop.checkpointing["rows"])
-        return Made(self.at_ns, unknown, base, coming, rows, loop.sources["emitted"].copy())
+        ticks = loop.partitions["ticks"].copy()
+        return Made(self.at_ns, unknown, base, coming, rows, loop.sources["emitted"].copy(), ticks)
 
     def _empty(self) -> None:
         """Forget all that was there of tuples and events; the rows, tasks and hosts stay."""
@@ -200,7 +213,8 @@ class _Filling:
 
     def _visits(self) -> np.ndarray:
         """Tuples on their way, in service and in queues, and snapshots that are being written."""
-        coming, waiting, served = self._on_their_way(), self._waiting(), self._served()
+        waiting = self._waiting()  # what waits was sent before what is on its way
+        coming, served = self._on_their_way(), self._served()
         snapshots, occupied = self._snapshots()
         in_service, in_front = served.size, occupied.size
         visits = records(coming.size + waiting.size + in_service + in_front, VISIT)
@@ -210,7 +224,8 @@ class _Filling:
         numbers = np.arange(visits.size)
         visits["next"] = NONE
         self._line_up(visits, numbers[first[1] : first[2]], "queue")
-        self.loop.tasks["queue_n"][: self.tasks] = np.bincount(waiting["task"], minlength=self.tasks)
+        in_queues = waiting["task"][waiting["kind"] == TUPLE]
+        self.loop.tasks["queue_n"][: self.tasks] = np.bincount(in_queues, minlength=self.tasks)
         # Of several threads the services are in the order of their starts; a snapshot that has begun is one of them.
         begun = np.concatenate([numbers[first[2] : first[3]], numbers[first[3] :][occupied["begun"]]])
         begun = begun[np.lexsort((visits["start"][begun], visits["task"][begun]))]
@@ -248,6 +263,9 @@ class _Filling:
         made["origin"] = self._origins(parcels["partition"])
         for name, value in fields.items():
             made[name] = value
+        if self.scan.watermarks:
+            event_time.name_inputs(self.scan, self.plan, made)
+            event_time.set_marks(self.scan, made, parcels)
         return made
 
     def _origins(self, partitions: np.ndarray) -> np.ndarray:
@@ -271,7 +289,8 @@ class _Filling:
         made = self._tuples(parcels, wire=1, arrived=0, serial=self._serials(parcels.size), origin=tasks)
         self.senders = parcels["origin"].astype(np.int64)
         rank = ARRIVAL + made["task"].astype(np.int64) * (1 << 24) + made["origin"]
-        self._event(made["arrival"], rank, made["serial"], ARRIVE, np.arange(made.size))
+        for kind, own in ((ARRIVE, made["kind"] == TUPLE), (MARKED, made["kind"] == MARK)):
+            self._event(parcels["at"][own], rank[own], made["serial"][own], kind, np.flatnonzero(own))
         return made
 
     def _on_links(self) -> np.ndarray:
@@ -296,7 +315,10 @@ class _Filling:
         for task in np.flatnonzero(counts).tolist():
             first = int(counts[:task].sum())
             waits[first : first + int(counts[task])] = queued(self.scan, task)
-        return self._tuples(waits)
+        made = self._tuples(waits)
+        marks = made["kind"] == MARK
+        made["serial"][marks] = self._serials(int(marks.sum()))
+        return made
 
     def _served(self) -> np.ndarray:
         servers = self.scan.servers
@@ -383,8 +405,8 @@ class _Filling:
         front = snapshots[~occupied["begun"]]
         waits = np.concatenate([front, queues])
         one = visits[waits]
-        tuples = one["kind"] == TUPLE
-        keys = (np.arange(waits.size), np.where(tuples, one["task"], NONE), one["arrival"])
+        in_order = one["kind"] != SNAPSHOT
+        keys = (np.arange(waits.size), np.where(in_order, one["task"], NONE), one["arrival"])
         before = int(self.loop.hosts["tickets"].max())
         visits["ticket"][waits[np.lexsort(keys)]] = before + 1 + np.arange(waits.size)
         self.loop.hosts["tickets"] = before + waits.size

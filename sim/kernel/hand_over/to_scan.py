@@ -8,11 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 from sim.clock import SERVICE
-from sim.kernel.event_loop.codes import END, NONE, ROUND, SNAPSHOT, TRIM, TUPLE
+from sim.kernel.event_loop.codes import END, MARK, NONE, ROUND, SNAPSHOT, TRIM, TUPLE
+from sim.kernel.hand_over import event_time, windows
 from sim.kernel.hand_over.at_rest import NO_ANSWER, LoopAtRest
 from sim.kernel.hand_over.lists import runs
-from sim.kernel.scan import saving
-from sim.kernel.scan.entities import BATCH, CHUNK, LOG_CHUNK, PARCEL, QUEUED, SLOT
+from sim.kernel.scan import entities, saving
+from sim.kernel.scan.entities import BATCH, CHUNK, LOG_CHUNK, PARCEL, QUEUED, SIDE, SLOT
 from sim.kernel.scan.heap import HAPPENING
 from sim.kernel.scan.kept import ARRIVAL
 from sim.kernel.scan.span import draw_times
@@ -58,6 +59,9 @@ class _Filling:
         scan.operators["applied"], scan.operators["sum"] = loop.operators["applied"], loop.operators["sum"]
         self._audit()
         self._states()
+        if scan.watermarks:
+            event_time.to_scan(scan, loop, self.rest.events)
+            windows.to_scan(scan, loop)
         if not self.rest.saves:
             return []
         unplanned = self._saved()
@@ -77,6 +81,25 @@ class _Filling:
         made["origin"] = self._origins(visits["origin"][numbers], tuples)
         return made
 
+    def _name_inputs(self, made: np.ndarray, tuples: np.ndarray) -> None:
+        """Of what has arrived at a join the key tells the input; `tuples` by place, as for `_parcels`."""
+        operators = self.scan.operators
+        joins = operators["joins"][self.scan.partition_operator[made["partition"]]]
+        there = np.flatnonzero(joins != NONE)
+        origin = self.loop.visits["origin"][self.rest.tuples[tuples[there]]]
+        side = (self.loop.tasks["operator"][origin] != joins[there]).astype(np.int64)
+        made["key"][there] |= side << SIDE
+
+    def _marks(self, numbers: np.ndarray, at: np.ndarray, kind: np.dtype) -> np.ndarray:
+        """Return the watermarks that are these visits (n,) and arrive then."""
+        visits, made = self.loop.visits, np.zeros(numbers.size, kind)
+        made["at"], made["key"] = at, entities.MARK
+        made["id"], made["origin"] = visits["origin"][numbers].astype(np.uint64), visits["origin"][numbers]
+        made["created"] = visits["key"][numbers]
+        first = self.scan.partitions_here[self.scan.listeners["first_here"][visits["task"][numbers]]]
+        made["partition"] = first
+        return made
+
     def _origins(self, origins: np.ndarray, tuples: np.ndarray) -> np.ndarray:
         if self.rest.keeps:
             return self.rest.sender[tuples]
@@ -90,6 +113,9 @@ class _Filling:
     def _boxes(self) -> None:
         scan, rest = self.scan, self.rest
         way = self._parcels(np.arange(rest.tuples.size - rest.way.size, rest.tuples.size), PARCEL)
+        if rest.marks.size:
+            serials = self.loop.visits["serial"][np.concatenate([rest.way, rest.marks])]
+            way = np.concatenate([way, self._marks(rest.marks, rest.marks_at, PARCEL)])[np.argsort(serials)]
         operator = scan.partition_operator[way["partition"]]
         counts = np.bincount(operator, minlength=scan.boxes.shape[0])
         room = np.maximum(_ROOM, 2 * counts)
@@ -102,16 +128,22 @@ class _Filling:
     def _queues(self) -> None:
         scan, rest = self.scan, self.rest
         first = rest.tuples.size - rest.way.size - rest.queued.size
-        waits = self._parcels(np.arange(first, first + rest.queued.size), QUEUED)
-        waits["ns"] = self._service_ns(waits, rest.queued_task)
-        counts = np.bincount(rest.queued_task, minlength=rest.tasks)
+        places = np.arange(first, first + rest.queued.size)
+        tuples = self._parcels(places, QUEUED)
+        tuples["ns"] = self._service_ns(tuples, rest.queued_task)
+        self._name_inputs(tuples, places)
+        waits, is_mark = np.zeros(rest.lines.size, QUEUED), self.loop.visits["kind"][rest.lines] == MARK
+        waits[~is_mark] = tuples
+        if is_mark.any():
+            waits[is_mark] = self._marks(rest.lines[is_mark], np.full(is_mark.sum(), self.at_ns - 1), QUEUED)
+        counts = np.bincount(rest.lines_task, minlength=rest.tasks)
         pieces = -(-counts // CHUNK)
         begin = np.cumsum(pieces) - pieces
         scan.chunks = np.zeros(int(pieces.sum()) * CHUNK, QUEUED)
         scan.chunk_next = np.arange(1, int(pieces.sum()) + 1, dtype=np.int32)
         some = counts > 0
         scan.chunk_next[(begin + pieces - 1)[some]] = NONE
-        scan.chunks[begin[rest.queued_task] * CHUNK + runs(rest.queued_task)] = waits
+        scan.chunks[begin[rest.lines_task] * CHUNK + runs(rest.lines_task)] = waits
         queues = scan.queues[: rest.tasks]
         queues["n"] = counts
         queues["head"], queues["tail"] = np.where(some, begin, NONE), np.where(some, begin + pieces - 1, NONE)
@@ -143,6 +175,7 @@ class _Filling:
         is_tuple = loop.visits["kind"][rest.serving] == TUPLE
         served, tasks = rest.serving[is_tuple], rest.serving_task[is_tuple]
         made = self._parcels(np.arange(served.size), SLOT)
+        self._name_inputs(made, np.arange(served.size))
         made["origin"] = tasks
         made["start"], made["end"] = loop.visits["start"][served], end_of[served]
         scan.slots[servers["first_thread"][tasks] + runs(tasks)] = made

@@ -18,6 +18,7 @@ LOG_CHUNK = 64  # arrivals in one piece of a log
 BATCH = 1024
 DONE, GROW, REFILL, FLUSH, CHECKPOINTS_FULL = range(5)  # why the scan stops
 MARK = -1 << 62  # in place of a key: the item is a watermark (`event_time`)
+SIDE = 61  # the bit of a key that says over which input a tuple came to a join
 
 # A tuple for a partition; `at` is when it arrives, or when it was handed to the link. `origin` is the task that sent
 # it, or where checkpoints are taken the partition.

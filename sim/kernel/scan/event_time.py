@@ -9,6 +9,11 @@ anything arrives. A watermark that finds its task idle passes during the arrival
 sends on within a host. Arrivals go by the number of the receiving task, and operators downstream have higher numbers
 (`needs` sees to that). So all that comes to a task at an instant has been sent when the first of it arrives, and it is
 in the order of the senders.
+
+Tasks that a recovery has started have the highest numbers, whatever their operator. Then a watermark may go *back*: to
+a task whose turn in the arrivals of the instant is over. What it causes there is *late*. It comes after all else of the
+instant, in the order of the highest number that it has passed, and then of the senders. That is its rank, which stands
+in place of the sender: `tasks * (highest + 1) + sender`.
 """
 
 from __future__ import annotations
@@ -19,11 +24,10 @@ import numpy as np
 
 from sim.kernel.event_loop.codes import NONE
 from sim.kernel.event_loop.windows import first_open, window_id
-from sim.kernel.scan.entities import MARK
-from sim.kernel.scan.send import complete, emit, post, room
+from sim.kernel.scan.entities import MARK, SIDE
+from sim.kernel.scan.send import complete, emit, post, room, states_fit
 from sim.kernel.scan.windows import (
     NEVER,
-    SIDE,
     end_windows,
     enter,
     join,
@@ -60,7 +64,7 @@ def send_ticks(state: State, operator: int, source: int) -> bool:
     b = state.sources[source]
     while b.watermark > 0 and state.next_ticks[source] < state.span.end:
         at = state.next_ticks[source]
-        if not _rise(state, operator, state.partition_task[b.partition], at, at):
+        if not _rise(state, operator, state.partition_task[b.partition], at, at, 0):
             return False
         state.next_ticks[source] = at + b.watermark
     return True
@@ -95,7 +99,7 @@ def _emit_timer(state: State, operator: int, partition: int, until: int) -> bool
 
 
 @kernel
-def _rise(state: State, operator: int, task: int, event: int, at: int) -> bool:
+def _rise(state: State, operator: int, task: int, event: int, at: int, late: int) -> bool:
     """Send a watermark over all channels on the way to a window, if it is a later one; False if there is no room."""
     listener = state.listeners[task]
     if event <= listener.sent:
@@ -103,12 +107,15 @@ def _rise(state: State, operator: int, task: int, event: int, at: int) -> bool:
     if not outputs_fit(state, operator, listener.targets):
         return False
     listener.sent = event
-    sender: Any = np.uint64(task)  # in place of an id
     for k in range(listener.first_target, listener.first_target + listener.targets):
         partition = state.targets[k]
         same = state.partition_host[partition] == state.task_host[task]
         arrival = at if same else at + state.options.latency
-        post(state, state.partition_operator[partition], arrival, sender, event, MARK, partition, task)
+        rank: Any = np.int64(task)
+        if late > 0 and arrival == at and state.partition_task[partition] < late // state.options.tasks - 1:
+            rank += late
+        sender: Any = np.uint64(rank)  # in place of an id
+        post(state, state.partition_operator[partition], arrival, sender, event, MARK, partition, rank)
     return True
 
 
@@ -120,6 +127,8 @@ def mark_sides(state: State, operator: int, first: int, n: int) -> None:
         e = state.done[k]
         if e.key != MARK:
             sender = state.box[place + state.order[first + k]].origin
+            if sender >= state.options.tasks:
+                sender %= state.options.tasks
             side = 0 if state.servers[sender].operator == op.joins else 1
             e.key = e.key | (side << SIDE)
 
@@ -136,6 +145,8 @@ def finish(state: State, operator: int) -> bool:
         return True
     if room(state, operator) < n:
         state.requests.need = n
+        return False
+    if not states_fit(state, operator, n):
         return False
     _set_apart(state, operator, n)
     # Outputs of tuples first: in the boxes they stand in front of the watermarks of the same instant.
@@ -172,8 +183,14 @@ def _take_turns(state: State, operator: int) -> bool:
             # The timer has its turn behind services that end at the instant, and in front of what arrives.
             if op.timer > 0 and not _emit_timer(state, operator, e.partition, e.start + (e.at == e.start)):
                 return False
-            sender: Any = np.int64(e.id)
-            if not _pass(state, operator, e.origin, sender, e.created, e.start):
+            rank: Any = np.int64(e.id)
+            sender: Any = rank
+            late: Any = np.int64(0)
+            if state.options.goes_back:
+                sender = rank % state.options.tasks
+                if e.at == e.start:  # it passes during the arrivals
+                    late = state.options.tasks * max(e.origin + 1, rank // state.options.tasks)
+            if not _pass(state, operator, e.origin, sender, e.created, e.start, late):
                 return False
         elif not (join(state, operator, e) if joins else enter(state, operator, most, e)):
             return False
@@ -183,16 +200,16 @@ def _take_turns(state: State, operator: int) -> bool:
 
 
 @kernel
-def _pass(state: State, operator: int, task: int, origin: int, event: int, at: int) -> bool:
+def _pass(state: State, operator: int, task: int, origin: int, event: int, at: int, late: int) -> bool:
     """Event time rises at the task; what it passes ends, before the watermark goes on. Asked again, it goes on."""
     op, listener = state.operators[operator], state.listeners[task]
     _hear(state, task, origin, event)
-    if op.windowed and listener.next_end <= listener.event and not end_windows(state, operator, task, at):
+    if op.windowed and listener.next_end <= listener.event and not end_windows(state, operator, task, at, late):
         return False
     least = listener.event
     if op.windowed and op.joins == NONE:
         least = min(least, first_open(op, least) * op.slide)  # its next results are no older
-    return _rise(state, operator, task, least, at)
+    return _rise(state, operator, task, least, at, late)
 
 
 @kernel

@@ -200,8 +200,8 @@ def _by_merging(state: State, n: int) -> None:
 def gather(state: State, place: int) -> None:
     """Make `order` the places in the box of what arrives in the span, and `kept` those of the rest."""
     b = state.boxes[place]
-    if fits(state.span.end - state.span.begin, state.options.tasks, b.n):
-        _gather_by_keys(state, place, bits_of(state.options.tasks), bits_of(b.n))
+    if fits(state.span.end - state.span.begin, state.options.ranks, b.n):
+        _gather_by_keys(state, place, bits_of(state.options.ranks), bits_of(b.n))
         return
     due, kept = 0, 0
     for k in range(b.n):

@@ -12,10 +12,23 @@ from typing import Any
 
 import numpy as np
 
-from sim.kernel.event_loop.codes import BROADCAST, FIXED, FORWARD, GROUPED, KEYED, PER_KEY, PER_TUPLE, SHUFFLE
+from sim.kernel.event_loop.codes import (
+    BROADCAST,
+    FIXED,
+    FORWARD,
+    GROUPED,
+    KEYED,
+    NONE,
+    PER_KEY,
+    PER_TUPLE,
+    RECENT,
+    SHUFFLE,
+)
+from sim.kernel.scan.entities import SIDE
 from sim.kernel.scan.histograms import bin_arrivals, bin_delivered, bin_passed, bin_served
 from sim.kernel.scan.kept import count_applied, count_sent
 from sim.kernel.scan.placing import task_for
+from sim.kernel.scan.recent import recents_fit, remember
 from sim.kernel.scan.rows import add_arrivals, add_done
 from sim.kernel.scan.straight import is_straight, leads_one_way, make_outputs, send_straight, take_arrivals
 from sim.kernel.tools.cache import kernel
@@ -184,10 +197,16 @@ def complete(state: State, operator: int) -> bool:
     if room(state, operator) < n:  # before anything is written: then the batch is done as a whole, or not at all
         state.requests.need = n
         return False
+    if state.watermarks and state.options.counts_states:
+        if not states_fit(state, operator, n):
+            return False
+        _count_timed(state, operator, n)
     total = np.uint64(0)
     for k in range(n):
         total += state.done[k].id
-    if state.saves or (state.options.counts_states and _grows(op.state_model, op.state_change)):
+    if state.saves or (
+        state.options.counts_states and not state.watermarks and _grows(op.state_model, op.state_change)
+    ):
         for k in range(n):
             e = state.done[k]
             count_applied(state, e.partition, e.key, e.end)
@@ -206,6 +225,28 @@ def complete(state: State, operator: int) -> bool:
             _emit_one_by_one(state, operator, n)
     state.progress.done = 0
     return True
+
+
+@kernel
+def states_fit(state: State, operator: int, n: int) -> bool:
+    """Return whether so many more tuples find room in the states of the operator; asks for it where not."""
+    if state.options.counts_states and state.operators[operator].state_model == RECENT:
+        return recents_fit(state, n)
+    return True
+
+
+@kernel
+def _count_timed(state: State, operator: int, n: int) -> None:
+    """Count what is done for the states of the partitions, where there are watermarks."""
+    op = state.operators[operator]
+    recent, joins = op.state_model == RECENT, op.joins != NONE
+    if op.windowed or recent or _grows(op.state_model, op.state_change):
+        for k in range(n):
+            e = state.done[k]
+            if recent:
+                remember(state, e.partition, e.created, state.saved[e.partition].applied, op.state_length)
+            key = e.key & ((1 << SIDE) - 1) if joins else e.key
+            count_applied(state, e.partition, key, e.end)
 
 
 @kernel

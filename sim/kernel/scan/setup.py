@@ -103,6 +103,7 @@ def state(
     made.span["aim"] = max(_AIM, 2 * len(servers))
     made.options["latency"], made.options["block"] = plan.latency_ns, block
     made.options["operators"], made.options["tasks"] = len(operators), len(servers)
+    made.options["ranks"] = len(servers)
     made.options["aside"] = queues.size - 1
     made.options["counts_states"] = counts_states and not saves
     made.options["keeps_histograms"] = recording.detail == "histograms"

@@ -26,6 +26,7 @@ from sim.kernel.scan.heap import AGENDA, HAPPENING
 from sim.kernel.scan.histograms import BINNING, HISTOGRAM_COUNTS, HISTOGRAM_PAGES
 from sim.kernel.scan.kept import ARRIVAL, LOG_POOL, SAVED, SAVING, SERVED
 from sim.kernel.scan.links import CHUNK_POOL, LINK, QUEUE
+from sim.kernel.scan.recent import RECENT_POOL, RECENT_TUPLE, RECENTS_OF
 from sim.kernel.scan.rows import ROW_COLUMNS, ROWS, SPAN_ROW
 from sim.kernel.scan.send import MESSAGES, SENT
 from sim.kernel.scan.span import PROGRESS, REQUESTS, SPAN
@@ -42,12 +43,14 @@ OPTIONS = np.dtype(
         ("latency", "i8"),
         ("operators", "i8"),
         ("tasks", "i8"),
+        ("ranks", "i8"),  # by which arrivals of an instant are put in order: tasks that send, or late items as well
         ("block", "i8"),  # arrivals that a source has at hand at the most
         ("keeps_histograms", "u1"),  # else a row of each service is kept, in the order in which they end
         ("keeps_outputs", "u1"),  # until receivers have saved them
         ("always_full", "u1"),  # checkpoints hold the whole state
         ("counts_states", "u1"),  # the sizes of states are known, although no checkpoints are taken
         ("placed", "u1"),  # key groups have next tasks
+        ("goes_back", "u1"),  # a watermark may reach tasks with lower numbers at once (`event_time`)
         ("aside", "i8"),  # the queue of what waits for them there
         ("pools", "u1"),  # some tasks that outputs are kept for have several threads
     ],
@@ -118,6 +121,7 @@ ROOMS = (
             "timer_ticks": _i8,  # of each partition: outputs of its timer
         },
     ),
+    Room("recent", {"recent_pool": RECENT_POOL}, {"recents": RECENT_TUPLE, "recents_of": RECENTS_OF}),
     Room(
         "windows",
         {"pane_pool": POOL, "note_pool": POOL, "cell_pool": CELL_POOL},
@@ -171,7 +175,7 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
     "ids": ("span",),
     "keys": ("histograms",),
     "drawn": ("histograms", "span"),
-    "box": ("span", "straight"),
+    "box": ("span", "straight", "windows"),
     "boxes": ("links", "span", "straight"),
     "sent": ("straight",),
     # What is put in order is written by who wants it in order.

@@ -8,6 +8,7 @@ from sim.control.cluster import Cluster, RunPlan
 from sim.kernel.event_loop.codes import NONE
 from sim.kernel.scan.entities import BATCH, SLOT
 from sim.kernel.scan.event_time import LISTENER
+from sim.kernel.scan.recent import RECENT_TUPLE, RECENTS_OF
 from sim.kernel.scan.windows import CELL, NEVER, NOTE, PANE, PANES_OF, SIZES
 from sim.kernel.tools.pointer import State
 from sim.operator_plan import OperatorPlan
@@ -26,6 +27,8 @@ def empty() -> dict[str, np.ndarray]:
         "partitions_here": np.zeros(0, np.int32),
         "next_ticks": np.zeros(0, np.int64),
         "timer_ticks": np.zeros(0, np.int64),
+        "recents": np.zeros(0, RECENT_TUPLE),
+        "recents_of": np.zeros(0, RECENTS_OF),
         "panes": np.zeros(0, PANE),
         "panes_of": np.zeros(0, PANES_OF),
         "notes": np.zeros(0, NOTE),
@@ -41,6 +44,8 @@ def arrays(plan: RunPlan, cluster: Cluster) -> dict[str, np.ndarray]:
     made["apart"] = np.zeros(BATCH, SLOT)
     made["panes_of"] = np.zeros(len(cluster.partition_task), PANES_OF)
     made["panes_of"]["first"] = NONE
+    made["recents_of"] = np.zeros(len(cluster.partition_task), RECENTS_OF)
+    made["recents_of"]["first"] = NONE
     made["timer_ticks"] = np.zeros(len(cluster.partition_task), np.int64)
     listeners = made["listeners"] = np.zeros(len(cluster.task_operator), LISTENER)
     listeners["next_end"] = NEVER
@@ -112,7 +117,7 @@ def _add_targets(
 
 def begin(state: State, plan: RunPlan, cluster: Cluster) -> None:
     """Write what the plan says of event time, and set the first watermarks."""
-    for pool in _POOLS.values():
+    for pool in (*_POOLS.values(), "recent_pool"):
         getattr(state, pool)["free"] = NONE
     planned = [plan.operators[cluster.partition_operator[one]] for one in state.sources["partition"].tolist()]
     state.sources["watermark"] = [one.watermark_ns if one.timed else 0 for one in planned]
@@ -123,20 +128,30 @@ def grow(state: State) -> None:
     """Make room for more windows, and keys and tuples in them, where none is left."""
     for name, pool in _POOLS.items():
         if getattr(state, pool)["left"] == 0:
-            _lengthen(state, name, getattr(state, pool))
-    need = int(state.cell_pool["begun"] + state.cell_pool["need"])
+            lengthen(state, name, getattr(state, pool), 1)
+    missing = int(state.recent_pool["need"] - state.recent_pool["left"])
+    if missing > 0:
+        lengthen(state, "recents", state.recent_pool, missing)
+    state.recent_pool["need"] = 0
+    more_cells(state, int(state.cell_pool["need"]))
+    state.cell_pool["need"] = 0
+
+
+def more_cells(state: State, more: int) -> None:
+    """Make room for so many cells in blocks that there have never been."""
+    need = int(state.cell_pool["begun"]) + more
     if need > state.cells.shape[0]:
         room = max(_ROOM, need, 2 * state.cells.shape[0])
         state.lengthen("cells", room)
         state.lengthen("places", 2 * room)
-    state.cell_pool["need"] = 0
 
 
-def _lengthen(state: State, name: str, pool: np.ndarray) -> None:
-    """Put more places behind those of an array, all of whose places are in use."""
+def lengthen(state: State, name: str, pool: np.ndarray, missing: int) -> None:
+    """Put more places behind those of an array, at least so many."""
     old = getattr(state, name).size
-    state.lengthen(name, max(_ROOM, 2 * old))
+    state.lengthen(name, max(_ROOM, 2 * old, old + missing))
     array = getattr(state, name)
     array["next"][old:-1] = np.arange(old + 1, array.size)
-    array["next"][-1] = NONE
-    pool["free"], pool["left"] = old, array.size - old
+    array["next"][-1] = pool["free"]
+    pool["free"] = old
+    pool["left"] += array.size - old

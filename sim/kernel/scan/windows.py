@@ -14,6 +14,7 @@ import numpy as np
 from sim.kernel.event_loop.codes import NONE
 from sim.kernel.event_loop.hash_tables import slot_of
 from sim.kernel.event_loop.windows import pair_id, window_id
+from sim.kernel.scan.entities import SIDE
 from sim.kernel.scan.send import count_second, send_over
 from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.draws import child_id, output_count, output_key
@@ -21,7 +22,6 @@ from sim.kernel.tools.pointer import State
 
 _SECOND = 1_000_000_000
 NEVER = 1 << 62  # no window ends then
-SIDE = 61  # the bit of a key that says over which input a tuple came to a join
 SMALLEST = 2  # blocks have 2^2 cells at least
 SIZES = 40
 
@@ -72,7 +72,7 @@ def _give_back(state: State, block: int, size: int) -> None:
 
 
 @kernel
-def _pane(state: State, task: int, partition: int, window: int, before: int) -> int:
+def pane_of(state: State, task: int, partition: int, window: int, before: int) -> int:
     """Return the pane of a window of the partition, made if it is new; NONE if there must be room for it first.
 
     `before` is a pane in front of it, or NONE.
@@ -107,7 +107,7 @@ def _pane(state: State, task: int, partition: int, window: int, before: int) -> 
 
 
 @kernel
-def _place(state: State, pane: int, key: int) -> int:
+def place_of(state: State, pane: int, key: int) -> int:
     """Return which place of the table has the cell of a key, or would."""
     p = state.panes[pane]
     first, mask = 2 * p.block, (2 << p.size) - 1
@@ -120,17 +120,17 @@ def _place(state: State, pane: int, key: int) -> int:
 
 
 @kernel
-def _cell(state: State, pane: int, key: int) -> int:
+def cell_of(state: State, pane: int, key: int) -> int:
     """Return where the cell of a key stands, made if it is new; NONE if there must be room for it first."""
     p = state.panes[pane]
-    place = _place(state, pane, key)
+    place = place_of(state, pane, key)
     number = np.int64(state.places[place])
     if number != 0:
         return p.block + number - 1
     if p.keys == 1 << p.size:
         if not _enlarge(state, pane):
             return NONE
-        place = _place(state, pane, key)
+        place = place_of(state, pane, key)
     made = p.block + p.keys
     p.keys += 1
     state.places[place] = p.keys
@@ -154,7 +154,7 @@ def _enlarge(state: State, pane: int) -> bool:
     p.size = size + 1
     for k in range(p.keys):
         state.cells[block + k] = state.cells[former + k]
-        state.places[_place(state, pane, state.cells[block + k].key)] = k + 1
+        state.places[place_of(state, pane, state.cells[block + k].key)] = k + 1
     _give_back(state, former, size)
     return True
 
@@ -173,8 +173,8 @@ def enter(state: State, operator: int, most: int, item: Any) -> bool:
         first += 1
     pane = NONE
     for window in range(max(0, first), last + 1):
-        pane = _pane(state, item.origin, item.partition, window, pane)
-        place = NONE if pane == NONE else _cell(state, pane, key)
+        pane = pane_of(state, item.origin, item.partition, window, pane)
+        place = NONE if pane == NONE else cell_of(state, pane, key)
         if place == NONE:
             return False
         c = state.cells[place]
@@ -190,15 +190,15 @@ def join(state: State, operator: int, item: Any) -> bool:
     """
     op = state.operators[operator]
     key, side = item.key & ((1 << SIDE) - 1), item.key >> SIDE
-    pane = _pane(state, item.origin, item.partition, item.created // op.slide, NONE)
+    pane = pane_of(state, item.origin, item.partition, item.created // op.slide, NONE)
     if pane == NONE or state.note_pool.left == 0:
         return False
-    place = _place(state, pane, 2 * key + 1 - side)
+    place = place_of(state, pane, 2 * key + 1 - side)
     number = np.int64(state.places[place])  # of the cell, wherever the block is
     waiting = 0 if number == 0 else state.cells[state.panes[pane].block + number - 1].waiting
     own = NONE
     if outputs_fit(state, operator, waiting):
-        own = _cell(state, pane, 2 * key + side)
+        own = cell_of(state, pane, 2 * key + side)
     if own == NONE:
         return False
     made = 0
@@ -207,15 +207,22 @@ def join(state: State, operator: int, item: Any) -> bool:
         other = state.notes[n]
         result = pair_id(op.window_code, item.id, other.id)
         newest = max(item.created, other.created)
-        made = _make_outputs(state, operator, item.origin, item.partition, item.end, result, newest, key, made)
+        made = _make_outputs(state, operator, item.origin, item.partition, item.end, result, newest, key, made, 0)
         n = other.next
-    _send(state, operator, item.end, made)
+    _send(state, operator, item.end, made, 0)
+    wait_for_others(state, own, item.id, item.created)
+    return True
+
+
+@kernel
+def wait_for_others(state: State, cell: int, tuple_id: int, created: int) -> None:
+    """A tuple of a join waits in the cell of its key and input, behind those that do; there must be room for it."""
     new = state.note_pool.free
-    note, c = state.notes[new], state.cells[own]
+    note, c = state.notes[new], state.cells[cell]
     state.note_pool.free = note.next
     state.note_pool.left -= 1
-    note.id = item.id
-    note.created = item.created
+    note.id = tuple_id
+    note.created = created
     if c.last == NONE:
         note.next = new
     else:
@@ -223,7 +230,6 @@ def join(state: State, operator: int, item: Any) -> bool:
         state.notes[c.last].next = new
     c.last = new
     c.waiting += 1
-    return True
 
 
 @kernel
@@ -237,12 +243,13 @@ def _make_outputs(
     created: int,
     key: int,
     made: int,
+    late: int,
 ) -> int:
     """Make the outputs of what has this id, behind so many; return how many there are now."""
     op, draws = state.operators[operator], state.draws[operator]
     for index in range(output_count(draws, tuple_id)):
         if made == state.outputs.shape[0]:  # of one result, too, there may be more than fit
-            _send(state, operator, at, made)
+            _send(state, operator, at, made, late)
             made = 0
         child = child_id(tuple_id, op.code, index)
         out = state.outputs[made]
@@ -257,14 +264,28 @@ def _make_outputs(
 
 
 @kernel
-def _send(state: State, operator: int, at: int, n: int) -> None:
-    """Send the first n of `outputs`, all at one instant, over each edge."""
+def _send(state: State, operator: int, at: int, n: int, late: int) -> None:
+    """Send the first n of `outputs`, all at one instant, over each edge; where they are late with that rank."""
     if n == 0:
         return
     note_second(state, operator, at)
     stage = state.stages[operator]
     for k in range(stage.first_edge, stage.first_edge + stage.edges):
+        down = state.edges[k].down
+        before = state.boxes[down].n
         send_over(state, k, n)
+        if late > 0:
+            _rank_late(state, down, before, at, late)
+
+
+@kernel
+def _rank_late(state: State, down: int, first: int, at: int, late: int) -> None:
+    """Give what has been sent to an operator, from a place in its box on, the rank of what is late, where it is."""
+    b = state.boxes[down]
+    for k in range(b.first + first, b.first + b.n):
+        e = state.box[k]
+        if e.at == at and state.partition_task[e.partition] < late // state.options.tasks - 1:
+            e.origin += late
 
 
 @kernel
@@ -287,7 +308,7 @@ def outputs_fit(state: State, operator: int, n: int) -> bool:
 
 
 @kernel
-def end_windows(state: State, operator: int, task: int, at: int) -> bool:
+def end_windows(state: State, operator: int, task: int, at: int, late: int) -> bool:
     """Emit for all that the event time of the task has passed; False if there is no room for the rest yet.
 
     By window, key group, and first tuple of a key. A join has emitted before: it forgets.
@@ -304,7 +325,7 @@ def end_windows(state: State, operator: int, task: int, at: int) -> bool:
                 if op.joins == NONE:
                     if not outputs_fit(state, operator, state.panes[own.first].keys):
                         return False
-                    _emit_results(state, operator, task, partition, at)
+                    _emit_results(state, operator, task, partition, at, late)
                 else:
                     _forget_tuples(state, partition)
                 _forget_first(state, partition)
@@ -315,7 +336,7 @@ def end_windows(state: State, operator: int, task: int, at: int) -> bool:
 
 
 @kernel
-def _emit_results(state: State, operator: int, task: int, partition: int, at: int) -> None:
+def _emit_results(state: State, operator: int, task: int, partition: int, at: int, late: int) -> None:
     """Emit for each key of the first pane of the partition."""
     code, index = state.operators[operator].window_code, state.partition_index[partition]
     p = state.panes[state.panes_of[partition].first]
@@ -323,8 +344,8 @@ def _emit_results(state: State, operator: int, task: int, partition: int, at: in
     for k in range(p.block, p.block + p.keys):
         c = state.cells[k]
         result = window_id(code, index, c.key, p.window)
-        made = _make_outputs(state, operator, task, partition, at, result, c.newest, c.key, made)
-    _send(state, operator, at, made)
+        made = _make_outputs(state, operator, task, partition, at, result, c.newest, c.key, made, late)
+    _send(state, operator, at, made, late)
 
 
 @kernel

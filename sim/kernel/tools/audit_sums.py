@@ -60,13 +60,14 @@ def expected(
     left: Coming,
     before: Coming | None = None,
     emitted: np.ndarray | None = None,
+    ticks: np.ndarray | None = None,
     read: Mapping[int, Ranges] | None = None,
 ) -> Sums:
     """Return what follows from all that sources and timers have emitted, but for what is `left` to be applied.
 
-    With `before` and `emitted` (n_sources,) what follows from tuples that had not been applied before an instant, and
-    from what sources have emitted since; timers are left out. `read`: by source, the ranges of numbers that were
-    emitted where that is not all up to the last one.
+    With `before`, `emitted` (n_sources,) and `ticks` (n_partitions,) what follows from tuples that had not been applied
+    before an instant, and from what sources and timers have emitted since. `read`: by source, the ranges of numbers
+    that were emitted where that is not all up to the last one.
     """
     sums = Sums(state)
     for number, source in enumerate(state.sources):
@@ -75,12 +76,12 @@ def expected(
         for one, end in (read or {}).get(number, [(begin, int(source["emitted"]))]):
             for first in range(one, end, _BLOCK):
                 sums.send(operator, source_ids(source["code"], first, min(_BLOCK, end - first)), 1)
-    if before is None:
-        for partition in np.flatnonzero(state.partitions["ticks"]).tolist():
-            operator, index = int(state.partitions["operator"][partition]), int(state.partitions["index"][partition])
-            ids = tick_ids(state.operators["timer_code"][operator], index, int(state.partitions["ticks"][partition]))
-            sums.send(operator, ids, 1)
-    else:
+    for partition in np.flatnonzero(state.partitions["ticks"]).tolist():
+        operator, index = int(state.partitions["operator"][partition]), int(state.partitions["index"][partition])
+        done = 0 if ticks is None else int(ticks[partition])
+        count = int(state.partitions["ticks"][partition]) - done
+        sums.send(operator, tick_ids(state.operators["timer_code"][operator], index, done, count), 1)
+    if before is not None:
         sums.add(before, 1)
     sums.add(left, -1)
     if state.partitions["post_dated"].any():
@@ -159,11 +160,11 @@ def source_ids(code: Any, first: int, many: int) -> np.ndarray:
 
 
 @allocating
-def tick_ids(code: Any, index: int, ticks: int) -> np.ndarray:
-    """Return the ids of what a timer emitted at its first so many instants (ticks,)."""
+def tick_ids(code: Any, index: int, done: int, ticks: int) -> np.ndarray:
+    """Return the ids of what a timer emitted at so many instants behind its first `done` (ticks,)."""
     made = np.empty(ticks, np.uint64)
     for k in range(ticks):
-        made[k] = window_id(code, index, 0, k + 1)
+        made[k] = window_id(code, index, 0, done + k + 1)
     return made
 
 

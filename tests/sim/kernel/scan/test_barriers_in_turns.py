@@ -147,7 +147,8 @@ def compared(seed: int, seen: Counter[str] | None = None, reference: PlaneFactor
     share(Random(f"shares of the store {seed}"), raw)
     overtake(Random(f"in-flight data {seed}"), raw)
     plan = RunPlan.of(unchecked(raw), RunInputs(), 0)
-    if not plan.keeps_ids or not all(need.at_times for need in needs_of(plan)):
+    ids = plan.keeps_ids or not plan.scenario.fault_tolerance.unaligned
+    if not ids or not all(need.at_times for need in needs_of(plan)):
         seen["refused"] += 1
         return []
     patience_ns, kind = draw.choice([1_000_000, 10_000_000, 77_777_777]), draw.choice([Eager, TurnsBetweenBarriers])
@@ -309,6 +310,7 @@ def test_a_large_job_is_made_in_turns(unaligned: bool) -> None:
     raw = large()
     raw["fault_tolerance"]["barriers"] = {"unaligned": unaligned}
     assert chosen(raw) == BOTH
+    assert unaligned or chosen(large(events={})) == BOTH
 
 
 @pytest.mark.parametrize("what", ALONE)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from interpreted import interpret, replace
-from scan_jobs import timed_job
+from scan_jobs import on_a_lattice, timed_job
 from test_planes import differences, noticed
 from test_scan import cut_up, kernel, made
 
@@ -23,6 +23,7 @@ from models.units import to_ns
 from sim.engine import build, simulate
 from sim.kernel.event_loop.codes import NONE
 from sim.kernel.event_loop.plane import CompiledPlane
+from sim.kernel.hand_over.event_time import is_in_levels
 from sim.kernel.scan import event_time, timed
 from sim.kernel.scan.plane import ScanPlane
 from sim.plain.plane import PlainPlane
@@ -64,6 +65,59 @@ def test_cuts_change_no_window(seed: int) -> None:
 def test_histograms_are_equal_with_windows(seed: int) -> None:
     job = made(timed_job(Random(seed)) | HISTOGRAMS)
     assert differences(simulate(job, plane=CompiledPlane), simulate(job, plane=ScanPlane)) == []
+
+
+# -- watermarks that go back
+
+
+class GoingBack(ScanPlane):
+    """A scan whose tasks have other numbers than the order of the dataflow would give them, as after a recovery."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        tasks = int(self.state.options["tasks"])
+        self.state.options["goes_back"], self.state.options["ranks"] = 1, tasks * (tasks + 1)
+
+
+def backward_job(draw: Random) -> dict[str, Any]:
+    """Windows on a lattice of instants, on few hosts, whose operators are in any order."""
+    raw = timed_job(draw)
+    on_a_lattice(draw, raw)
+    raw["workload"]["src"]["watermark"] = draw.choice(["50 ms", "25 ms"])
+    raw["network"]["latency"] = draw.choice(["0 s", "5 ms", "10 ms"])
+    operators = [*raw["operators"].items()]
+    operators = operators[::-1] if draw.random() < 0.6 else draw.sample(operators, len(operators))
+    raw["operators"] = dict(operators)
+    raw["operators"]["out"]["service"] = {"distribution": "deterministic", "value": "5 ms"}
+    if "h" in raw["hosts"]:
+        raw["hosts"]["h"]["count"] = draw.choice([1, 2])
+    return raw
+
+
+def differs_backwards(seed: int, plane: type[ScanPlane] = GoingBack) -> list[str]:
+    job = made(backward_job(Random(f"back {seed}")))
+    if not is_in_levels(build(job, plane=CompiledPlane).plane.state):
+        return []
+    return differences(simulate(job, plane=CompiledPlane), simulate(job, plane=plane))
+
+
+# Of some of them the order within an instant is that of their ranks.
+MEETING = (35, 40, 100, 152, 184, 216, 254)
+
+
+def test_what_a_watermark_causes_at_tasks_with_lower_numbers_comes_last() -> None:
+    for seed in (*range(30), *MEETING):
+        assert differs_backwards(seed) == [], seed
+
+
+def test_the_number_of_the_sender_does_not_say_when_it_comes() -> None:
+    assert noticed(lambda seed: differs_backwards(seed, ScanPlane), MEETING)
+
+
+@pytest.mark.slow
+def test_watermarks_go_back_in_many_jobs() -> None:
+    for seed in range(30, 1500):
+        assert differs_backwards(seed) == [], seed
 
 
 # -- large windows, and backlogs
