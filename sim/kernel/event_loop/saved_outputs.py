@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
 from models.scenario.key_groups import groups_of_keys
 from sim.control.cluster import RunPlan
+from sim.kernel.event_loop.buffers import UNPINNED
 from sim.kernel.event_loop.codes import NONE
-from sim.kernel.event_loop.emitting import SAVED_OUTPUT
-from sim.kernel.event_loop.open_keys import OPEN_KEY, have_closed
-from sim.kernel.tools.audit_sums import post_dated
+from sim.kernel.event_loop.emitting import SAVED_OUTPUT, waiting_of
+from sim.kernel.event_loop.open_keys import OPEN_KEY, have_closed, open_places_of
 from sim.kernel.tools.pointer import State
 
 _NO_KEYS = np.zeros(0, np.int64)
@@ -34,6 +35,11 @@ class Saved(NamedTuple):
     outputs: np.ndarray
     open_keys: np.ndarray
     closed: np.ndarray
+
+    @property
+    def oldest(self) -> int:
+        """Return the first birth of its outputs."""
+        return int(self.outputs["born"].min(initial=UNPINNED))
 
 
 class SavedOutputs:
@@ -65,8 +71,7 @@ class SavedOutputs:
 
     def _waiting(self, partitions: np.ndarray) -> np.ndarray:
         """Return the outputs of these partitions that wait for their times, by partition as they were made."""
-        found = post_dated(self._state)
-        found = self._state.visits[found[self._among(partitions)[self._state.visits["partition"][found]]]]
+        found = self._state.visits[waiting_of(self._state, self._among(partitions))]
         found = found[np.lexsort((found["serial"], found["partition"]))]
         made = np.zeros(found.size, SAVED_OUTPUT)
         for name, field in (("born", "created"), ("made_of", "ticket"), ("place", "arrival")):
@@ -76,15 +81,14 @@ class SavedOutputs:
         return made
 
     def _among(self, partitions: np.ndarray) -> np.ndarray:
-        """Return of each partition whether it is one of these; the last one is none (n_partitions + 1,)."""
-        found = np.zeros(self._state.partitions.size + 1, np.bool_)
+        """Return of each partition whether it is one of these (n_partitions,)."""
+        found = np.zeros(self._state.partitions.size, np.bool_)
         found[partitions] = True
         return found
 
     def _open(self, partitions: np.ndarray) -> np.ndarray:
         """Return the open keys of these partitions, by partition."""
-        table = self._state.open_table
-        found = table[self._among(partitions)[table["partition"]]]
+        found = self._state.open_table[open_places_of(self._state, self._among(partitions))]
         return found[np.argsort(found["partition"], kind="stable")]
 
     def _count_new(self, partitions: np.ndarray, outputs: np.ndarray, open_keys: np.ndarray) -> None:
@@ -114,6 +118,17 @@ class SavedOutputs:
         keys = self.keys_of(partition)
         nothing = Saved(np.zeros(0, SAVED_OUTPUT), np.zeros(0, OPEN_KEY), np.zeros(keys.size, np.bool_))
         return self._complete.get(partition, nothing)
+
+    def pin(self) -> None:
+        """Note from which birth on outputs may be restored; forget snapshots under way that have come to nothing."""
+        slots, begun = int(self._state.options["slots"]), self._state.unfinished["begun"]
+        self._under_way = {
+            (partition, slot): one
+            for (partition, slot), one in self._under_way.items()
+            if begun[partition * slots + slot]
+        }
+        kept = chain(self._under_way.values(), self._complete.values())
+        self._state.ids["saved"] = min((one.oldest for one in kept), default=UNPINNED)
 
     def all_stored(self) -> np.ndarray:
         """Return the outputs in all stored checkpoints."""
