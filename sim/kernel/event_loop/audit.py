@@ -524,7 +524,7 @@ def _follow(
 
 
 @kernel
-def _born(state: State, operator: int, created: int, output: int) -> int:
+def _born(state: State, operator: int, created: Any, output: int) -> Any:
     """Return when an output is created of a tuple that was `created` at an instant."""
     if state.operators[operator].postpones:
         return created + service_ns(state.postponements[operator], output)
@@ -532,7 +532,7 @@ def _born(state: State, operator: int, created: int, output: int) -> int:
 
 
 @kernel
-def _is_in_flight(flags: int, closed: bool, again: bool, done: bool, gone: int) -> bool:
+def _is_in_flight(flags: int, closed: Any, again: bool, done: bool, gone: int) -> bool:
     """Return whether a tuple is on its way to the final state of its group, of which so many are forgotten.
 
     Of what is `closed` nothing is on its way, but another instance of the group may have it. Then the owner has
