@@ -117,16 +117,24 @@ class Recoveries:
     def watch(self, begun: list[PartitionRecovery]) -> None:
         """Note when the tasks of these recoveries have caught up, and when the last task downstream of them has."""
 
+        behind: dict[int, PartitionRecovery] = {}  # task -> one that was not ready when it was asked for
+
+        def is_ready(recovery: PartitionRecovery) -> bool:
+            return recovery.restored_ns != NEVER and not self.state.plane.replayed(recovery.partition)[0]
+
         def ready(task: int) -> bool:
             # A group that moves here brings tuples of the outage with it.
             taking = any(asked(task) for asked in self.is_taking)
             if taking or any(one.task == task for one in self._taken_back.values()):
                 return False
-            recoveries = [recovery for recovery in self.open.values() if recovery.task == task]
-            return all(
-                recovery.restored_ns != NEVER and not self.state.plane.replayed(recovery.partition)[0]
-                for recovery in recoveries
-            )
+            one = behind.get(task)
+            if one is not None and self.open.get(one.partition) is one and one.task == task and not is_ready(one):
+                return False  # without a look at all others
+            recoveries = (recovery for recovery in self.open.values() if recovery.task == task)
+            found = next((recovery for recovery in recoveries if not is_ready(recovery)), None)
+            if found is not None:
+                behind[task] = found
+            return found is None
 
         def caught_up(task: int) -> None:
             for recovery in begun:

@@ -34,7 +34,7 @@ from sim.kernel.event_loop.trimming import restorable
 from sim.kernel.event_loop.windows import window_id
 from sim.kernel.tools.audit_sums import Ranges, by_sum
 from sim.kernel.tools.cache import allocating, kernel
-from sim.kernel.tools.draws import child_id, output_key, source_id
+from sim.kernel.tools.draws import child_id, output_key, service_ns, source_id
 from sim.kernel.tools.pointer import State
 
 _NONE_POST_DATED = np.zeros(0, SAVED_OUTPUT)
@@ -115,7 +115,7 @@ def _by_id(
     in_parcel = np.zeros(state.partitions.shape[0], np.bool_)
     in_parcel[[one.partition for one in saved]] = True
     enter_final_state(state, table, in_parcel, duplicated, stack)
-    enter_carried(state, table, *in_motion(state))
+    enter_carried(state, table, *in_motion(state)[:2])
     enter_post_dated(state, table, stack)
     if state.options["sources_keep"]:
         enter_since_checkpoint(state, table, stack, post_dated)
@@ -148,7 +148,7 @@ def _by_id(
 
 def _stack(state: State) -> np.ndarray:
     """Return room for all that one source tuple can have open at a time."""
-    return np.zeros((int(state.options["fan_out"]) * (state.operators.shape[0] + 1) + 1, 4), np.uint64)
+    return np.zeros((int(state.options["fan_out"]) * (state.operators.shape[0] + 1) + 1, 5), np.uint64)
 
 
 def _emitted(
@@ -263,7 +263,7 @@ def enter_post_dated(state: State, table: np.ndarray, stack: np.ndarray) -> None
     for visit in range(state.visits.shape[0]):
         e = state.visits[visit]
         if waits(state, visit):
-            for k in range(_push_outputs(state, stack, 0, e.partition, e.id, e.key)):
+            for k in range(_push_outputs(state, stack, 0, e.partition, e.id, e.key, 0)):
                 mark(table, np.int64(stack[k, 0]), stack[k, 1], COMING)
 
 
@@ -299,7 +299,7 @@ def enter_since_checkpoint(state: State, table: np.ndarray, stack: np.ndarray, p
             visit = state.visits[visit].next
     for one in range(post_dated.shape[0] if down else 0):
         e = post_dated[one]
-        for k in range(_push_outputs(state, stack, 0, e.partition, e.id, e.key)):
+        for k in range(_push_outputs(state, stack, 0, e.partition, e.id, e.key, 0)):
             mark(table, np.int64(stack[k, 0]), stack[k, 1], AGAIN)
 
 
@@ -415,14 +415,14 @@ def enter(
     `arrivals` and `keys` (n,) are theirs, `again` (n,) says whether what is missing of them will come again, and `done`
     (n,) whether all that follows from them was processed once. What is forgotten is among the lost here.
 
-    `stack` (depth, 4) has room for all that one source tuple can have open at a time.
+    `stack` (depth, 5) has room for all that one source tuple can have open at a time.
     """
-    b = state.sources[source]
+    b, floor = state.sources[source], max(state.ids.oldest, state.ids.closed)
     for sequence in range(keys.shape[0]):
-        depth = _push_outputs(state, stack, 0, b.partition, source_id(b.code, first + sequence), keys[sequence])
-        closed = arrivals[sequence] < max(state.ids.oldest, state.ids.closed)
+        emitted = source_id(b.code, first + sequence)
+        depth = _push_outputs(state, stack, 0, b.partition, emitted, keys[sequence], arrivals[sequence])
         comes = again[sequence] or _comes_again(table, sieve, stack, depth)
-        _follow(state, table, sieve, gone, closed, comes, done[sequence], depth, expected, lost, stack)
+        _follow(state, table, sieve, gone, floor, comes, done[sequence], depth, expected, lost, stack)
 
 
 @kernel
@@ -443,8 +443,9 @@ def enter_coming(
         stack[0, 1] = e.id
         stack[0, 2] = e.key
         stack[0, 3] = state.tasks[max(0, e.origin)].operator
-        closed = e.created < max(state.ids.oldest, state.ids.closed)
-        _follow(state, table, sieve, gone, closed, False, False, 1, expected, lost, stack)
+        stack[0, 4] = e.created
+        floor = max(state.ids.oldest, state.ids.closed)
+        _follow(state, table, sieve, gone, floor, False, False, 1, expected, lost, stack)
 
 
 @kernel
@@ -460,12 +461,10 @@ def enter_ticks(
     stack: np.ndarray,
 ) -> None:
     """The same for what a timer has emitted behind its first `done` outputs."""
-    timer = state.operators[state.partitions[partition].operator].timer
     for number in range(done + 1, state.partitions[partition].ticks + 1):
         depth = _push_tick(state, stack, partition, number)
-        closed = number * timer < state.ids.oldest
         again = _comes_again(table, sieve, stack, depth)
-        _follow(state, table, sieve, gone, closed, again, False, depth, expected, lost, stack)
+        _follow(state, table, sieve, gone, state.ids.oldest, again, False, depth, expected, lost, stack)
 
 
 @kernel
@@ -474,7 +473,7 @@ def _follow(
     table: np.ndarray,
     sieve: np.ndarray,
     gone: np.ndarray,
-    closed: bool,
+    floor: int,
     again: bool,
     done: bool,
     depth: int,
@@ -482,6 +481,7 @@ def _follow(
     lost: np.ndarray,
     stack: np.ndarray,
 ) -> None:
+    """Follow what is on the stack; ids of tuples that were created before `floor` may be forgotten."""
     beyond = NONE  # what stands higher on the stack follows from what is on its way
     anew = NONE  # what stands higher on the stack follows from what comes again
     while depth > 0:
@@ -491,7 +491,8 @@ def _follow(
             anew = NONE
         depth -= 1
         partition, tuple_id, key = np.int64(stack[depth, 0]), stack[depth, 1], np.int64(stack[depth, 2])
-        upstream = np.int64(stack[depth, 3])
+        upstream, created = np.int64(stack[depth, 3]), np.int64(stack[depth, 4])
+        closed = created < floor
         flags = 0
         if may_be_there(sieve, partition, tuple_id):
             k = entry(table, partition, tuple_id)
@@ -503,7 +504,8 @@ def _follow(
             anew = depth
         operator = state.partitions[partition].operator
         if beyond != NONE:
-            lost[operator] += not there and gone[partition] > 0  # it is forgotten: as such it is taken off again
+            # What is forgotten is taken off again as such.
+            lost[operator] += closed and not there and gone[partition] > 0
         elif not _is_in_flight(flags, closed, comes, done, gone[partition]):
             expected[operator] += 1
             lost[operator] += not there
@@ -516,13 +518,21 @@ def _follow(
             draws = state.draws[operator]
             for index in range(number_of_outputs(state, operator, upstream, tuple_id)):
                 child = child_id(tuple_id, op.code, index)
-                depth = _push_outputs(
-                    state, stack, depth, partition, child, output_key(draws, state.cumulative, child, key)
-                )
+                child_key = output_key(draws, state.cumulative, child, key)
+                born = _born(state, operator, created, child)
+                depth = _push_outputs(state, stack, depth, partition, child, child_key, born)
 
 
 @kernel
-def _is_in_flight(flags: int, closed: bool, again: bool, done: bool, gone: int) -> bool:
+def _born(state: State, operator: int, created: Any, output: int) -> Any:
+    """Return when an output is created of a tuple that was `created` at an instant."""
+    if state.operators[operator].postpones:
+        return created + service_ns(state.postponements[operator], output)
+    return created
+
+
+@kernel
+def _is_in_flight(flags: int, closed: Any, again: bool, done: bool, gone: int) -> bool:
     """Return whether a tuple is on its way to the final state of its group, of which so many are forgotten.
 
     Of what is `closed` nothing is on its way, but another instance of the group may have it. Then the owner has
@@ -542,12 +552,16 @@ def _push_tick(state: State, stack: np.ndarray, partition: int, number: int) -> 
     """Make the output of a partition's timer at an instant the only item on the stack."""
     u = state.partitions[partition]
     draws = state.draws[u.operator]
-    made = window_id(state.operators[u.operator].timer_code, u.index, 0, number)
-    return _push_outputs(state, stack, 0, partition, made, output_key(draws, state.cumulative, made, 0))
+    op = state.operators[u.operator]
+    made = window_id(op.timer_code, u.index, 0, number)
+    key = output_key(draws, state.cumulative, made, 0)
+    return _push_outputs(state, stack, 0, partition, made, key, number * op.timer)
 
 
 @kernel
-def _push_outputs(state: State, stack: np.ndarray, depth: int, partition: Any, tuple_id: int, key: int) -> int:
+def _push_outputs(
+    state: State, stack: np.ndarray, depth: int, partition: Any, tuple_id: int, key: int, created: int
+) -> int:
     u = state.partitions[partition]
     op = state.operators[u.operator]
     for edge in range(op.first_edge, op.first_edge + op.edges):
@@ -563,6 +577,7 @@ def _push_outputs(state: State, stack: np.ndarray, depth: int, partition: Any, t
             stack[depth, 1] = sent
             stack[depth, 2] = key
             stack[depth, 3] = u.operator
+            stack[depth, 4] = created
             depth += 1
             k += 1
     return depth

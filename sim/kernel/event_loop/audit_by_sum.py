@@ -43,12 +43,14 @@ def by_sum_of_states(
     base = np.zeros(state.partitions.shape[0], np.int64) if since is None else since.base
     if since is not None and base.size != state.partitions.shape[0]:
         return None
-    if (state.operators["counts"] != NONE).any():  # what a tuple makes depends on its sender, which is not known here
+    by_input = bool((state.operators["counts"] != NONE).any())  # what a tuple makes depends on its sender
+    if by_input and since is not None:  # who sent what had come before it is not known
         return None
     if not _sum_up_states(state, base, applied.number, applied.total):
         return None
-    partitions, ids = in_motion(state)
-    left = _coming(state, ids, partitions)
+    partitions, ids, origins = in_motion(state)
+    senders = state.tasks["operator"][origins].astype(np.int64) if by_input else None
+    left = _coming(state, ids, partitions, senders)
     if since is None:
         sums = expected(state, left, read=read)
     else:
@@ -61,8 +63,10 @@ def by_sum_of_states(
     return np.where(known, applied.number, 0), nothing, nothing
 
 
-def _coming(state: State, ids: np.ndarray, partitions: np.ndarray) -> Coming:
-    return Coming(ids, state.partitions["operator"][partitions].astype(np.int64), np.full(ids.size, NONE))
+def _coming(state: State, ids: np.ndarray, partitions: np.ndarray, senders: np.ndarray | None = None) -> Coming:
+    """Return tuples on their way; without `senders` (n,), which are operators, all are alike."""
+    alike = np.full(ids.size, NONE) if senders is None else senders
+    return Coming(ids, state.partitions["operator"][partitions].astype(np.int64), alike)
 
 
 @kernel
@@ -89,32 +93,32 @@ def _sum_up_states(state: State, base: np.ndarray, number: np.ndarray, total: np
 
 
 @allocating
-def in_motion(state: State) -> tuple[np.ndarray, np.ndarray]:
-    """Return the partitions (n,) and ids (n,) of what is on its way, waits or is served."""
+def in_motion(state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the partitions, ids and sending tasks, each (n,), of what is on its way, waits or is served."""
     room = 2 * state.visits.shape[0]  # each is on its way, in a list, or, as a fault may have it, both
-    partitions, ids, n = np.empty(room, np.int64), np.empty(room, np.uint64), 0
+    partitions, ids, origins, n = np.empty(room, np.int64), np.empty(room, np.uint64), np.empty(room, np.int64), 0
     for visit in range(state.visits.shape[0]):
         e = state.visits[visit]
         if e.wire and state.tasks[e.task].alive and is_there(state, e.partition):
-            partitions[n], ids[n] = e.partition, e.id
+            partitions[n], ids[n], origins[n] = e.partition, e.id, e.origin
             n += 1
     for partition in range(state.partitions.shape[0]):
-        n = _list(state, state.partitions[partition].held_head, partitions, ids, n)
+        n = _list(state, state.partitions[partition].held_head, partitions, ids, origins, n)
     for task in range(state.cluster.tasks):
         t = state.tasks[task]
         for head in (t.front_head, t.queue_head, t.serving_head, t.unsent_head, t.back_head, t.side_head):
-            n = _list(state, head, partitions, ids, n)
+            n = _list(state, head, partitions, ids, origins, n)
     for k in range(state.withheld.shape[0]):
-        n = _list(state, state.withheld[k].head, partitions, ids, n)
-    return partitions[:n], ids[:n]
+        n = _list(state, state.withheld[k].head, partitions, ids, origins, n)
+    return partitions[:n], ids[:n], origins[:n]
 
 
 @kernel
-def _list(state: State, head: int, partitions: np.ndarray, ids: np.ndarray, n: int) -> int:
+def _list(state: State, head: int, partitions: np.ndarray, ids: np.ndarray, origins: np.ndarray, n: int) -> int:
     while head != NONE:
         e = state.visits[head]
         if e.kind == TUPLE and is_there(state, e.partition):
-            partitions[n], ids[n] = e.partition, e.id
+            partitions[n], ids[n], origins[n] = e.partition, e.id, e.origin
             n += 1
         head = e.next
     return n

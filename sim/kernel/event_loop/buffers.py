@@ -36,6 +36,7 @@ IDS = np.dtype(
         ("closed", "i8"),  # the same where there is an acker, of tuples that have a root
         ("overdue", "i8"),  # tuples that came all the same: there must be none
         ("pinned", "i8"),  # what was created from then on may come out of a parcel
+        ("saved", "i8"),  # what is born from then on may be in the snapshot of a state with post-dated outputs
     ],
     align=True,
 )

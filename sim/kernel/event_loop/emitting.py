@@ -17,7 +17,7 @@ from sim.kernel.event_loop.roots import begin_attempt, end_attempt, is_full, new
 from sim.kernel.event_loop.rows import record_visit
 from sim.kernel.event_loop.rules import holds_from
 from sim.kernel.event_loop.windows import window_id
-from sim.kernel.tools.cache import inlined, kernel, noinline
+from sim.kernel.tools.cache import allocating, inlined, kernel, noinline
 from sim.kernel.tools.draws import output_count, output_key, source_id
 from sim.kernel.tools.pointer import State
 
@@ -170,6 +170,20 @@ def waits(state: State, visit: int) -> bool:
     """Return whether a visit is a post-dated output that is in the state of its partition, which was not lost since."""
     e = state.visits[visit]
     return bool(e.kind == POST_DATED and e.start == state.partitions[e.partition].losses)
+
+
+@allocating
+def waiting_of(state: State, wanted: np.ndarray) -> np.ndarray:
+    """Return the visits (n,) that are post-dated outputs in the states of the `wanted` partitions (n_partitions,)."""
+    many = 0
+    for partition in range(state.partitions.shape[0]):
+        many += state.partitions[partition].post_dated if wanted[partition] else 0
+    found, n = np.empty(many, np.int64), 0
+    for visit in range(state.visits.shape[0] if many > 0 else 0):
+        if waits(state, visit) and wanted[state.visits[visit].partition]:
+            found[n] = visit
+            n += 1
+    return found[:n]
 
 
 @kernel

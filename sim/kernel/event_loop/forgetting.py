@@ -18,6 +18,10 @@ checkpoint does not know.
 With an acker, an id goes once its root, and all that were created before, are done and nothing of them is left
 anywhere: that holds beside windows, too, for what these emit has no root and is not audited.
 
+A post-dated output is created at its birth, which is never before that of the tuple that it follows from. It is
+somewhere from the instant at which it is made: in the state of its partition, and in the snapshots of that, where it
+may have to leave a second time.
+
 Where duplicates are processed, a tuple that comes twice has `TWICE` in place of its id, so that the audit knows how
 often that was when the ids are gone. Only what all checkpoints of a state have in common is forgotten there: how many
 of the forgotten ones were duplicates is known of all of them together.
@@ -42,6 +46,7 @@ from sim.kernel.event_loop.buffers import (
     reads_on,
 )
 from sim.kernel.event_loop.codes import COPY, NONE, TUPLE
+from sim.kernel.event_loop.emitting import waits
 from sim.kernel.event_loop.hash_tables import forget_positions, position
 from sim.kernel.event_loop.heard import least_event_of
 from sim.kernel.tools.cache import kernel
@@ -54,7 +59,7 @@ _NEVER = np.iinfo(np.int64).max
 def forget(state: State) -> None:
     """Forget all ids that no tuple can have any more; takes as long as what is left is large."""
     _note_lent(state)
-    oldest = min(state.ids.pinned, oldest_created(state))
+    oldest = min(state.ids.pinned, state.ids.saved, oldest_created(state))
     if state.options.acks:
         state.ids.closed = oldest = max(state.ids.closed, oldest)
     else:
@@ -158,7 +163,7 @@ def _oldest_in_motion(state: State) -> int:
         if state.options.acks:
             oldest = min(oldest, _oldest_root(state, source))
     for visit in range(state.visits.shape[0]):
-        if state.visits[visit].wire:
+        if state.visits[visit].wire or waits(state, visit):
             oldest = min(oldest, state.visits[visit].created)
     for task in range(state.cluster.tasks):
         t = state.tasks[task]

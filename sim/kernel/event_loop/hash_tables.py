@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.kernel.event_loop.codes import NONE
+from sim.kernel.event_loop.codes import NONE, PER_KEY
 from sim.kernel.event_loop.unfinished import count_changed
 from sim.kernel.tools.cache import inlined, kernel, noinline
 from sim.kernel.tools.pointer import State, prefetch
@@ -253,7 +253,8 @@ def prefetch_key(state: State, partition: int, key: int) -> None:
 def cut_keys(state: State, partition: int, count: int) -> None:
     """Forget the keys that the first `count` applied tuples do not have."""
     left = 0
-    for k in range(state.keys.shape[0]):
+    keyed = state.operators[state.partitions[partition].operator].state_model == PER_KEY
+    for k in range(state.keys.shape[0] if keyed else 0):
         e = state.keys[k]
         if e.partition == partition:
             if e.since >= count:

@@ -10,7 +10,7 @@ import numpy as np
 
 from sim.kernel.event_loop.codes import NONE
 from sim.kernel.event_loop.hash_tables import slot_of
-from sim.kernel.tools.cache import kernel
+from sim.kernel.tools.cache import allocating, kernel
 from sim.kernel.tools.pointer import State
 
 OPEN_KEYS = np.dtype([("count", "i8")])
@@ -126,6 +126,18 @@ def restore_keys(state: State, partition: int, keys: np.ndarray, closed: np.ndar
         state.open_table[place].tuples = opened[k].tuples
         state.open_table[place].since = opened[k].since
         u.open_tuples += opened[k].tuples
+
+
+@allocating
+def open_places_of(state: State, wanted: np.ndarray) -> np.ndarray:
+    """Return the places (n,) of the keys that are open at the `wanted` partitions (n_partitions,)."""
+    found, n = np.empty(state.open_keys.count, np.int64), 0
+    for place in range(state.open_table.shape[0] if state.open_keys.count > 0 else 0):
+        partition = state.open_table[place].partition
+        if partition != NONE and wanted[partition]:
+            found[n] = place
+            n += 1
+    return found[:n]
 
 
 @kernel

@@ -240,7 +240,7 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Reading, Answers):
         applied = need + int(self.state.room["passing"])
         self.state.room["passing"] = 0
         setup.grown(self.state)
-        pools.forget_ids(self.state, applied)
+        pools.forget_ids(self.state, applied, self._saved_outputs.pin)
         pools.grown(self.state, need, applied, int(self.state.room["burst"]))
         rows.make_room(self.state, self._kept, applied)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -254,8 +255,8 @@ def _more_roots(state: State, need: int) -> None:
         state.anchors = longer(state.anchors, state.visits.shape[0])
 
 
-def forget_ids(state: State, need: int) -> None:
-    """Where ids of `need` more tuples find no room, forget those that nobody can ask for.
+def forget_ids(state: State, need: int, pin: Callable[[], None]) -> None:
+    """Where ids of `need` more tuples find no room, forget those that nobody can ask for; `pin` notes what is saved.
 
     That takes as long as all that is kept or waits is large. So there is room afterwards for a part of that.
     """
@@ -265,6 +266,7 @@ def forget_ids(state: State, need: int) -> None:
         and (state.ids["clean"] or 2 * (state.tables["positions"] + need) <= len(state.positions))
     ):
         return
+    pin()
     forgetting.forget(state)
     looked_at = forgetting.looked_at(state) // _PART
     _more_chunks(state, chunks + max(state.log_next.shape[0] // 2, looked_at // CHUNK))

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
 from models.scenario.key_groups import groups_of_keys
 from sim.control.cluster import RunPlan
+from sim.kernel.event_loop.buffers import UNPINNED
 from sim.kernel.event_loop.codes import NONE
-from sim.kernel.event_loop.emitting import SAVED_OUTPUT
-from sim.kernel.event_loop.open_keys import OPEN_KEY, have_closed
-from sim.kernel.tools.audit_sums import post_dated
+from sim.kernel.event_loop.emitting import SAVED_OUTPUT, waiting_of
+from sim.kernel.event_loop.open_keys import OPEN_KEY, have_closed, open_places_of
 from sim.kernel.tools.pointer import State
 
 _NO_KEYS = np.zeros(0, np.int64)
@@ -34,6 +35,11 @@ class Saved(NamedTuple):
     outputs: np.ndarray
     open_keys: np.ndarray
     closed: np.ndarray
+
+    @property
+    def oldest(self) -> int:
+        """Return the first birth of its outputs."""
+        return int(self.outputs["born"].min(initial=UNPINNED))
 
 
 class SavedOutputs:
@@ -65,9 +71,9 @@ class SavedOutputs:
 
     def _waiting(self, partitions: np.ndarray) -> np.ndarray:
         """Return the outputs of these partitions that wait for their times, by partition as they were made."""
-        found = post_dated(self._state)
-        found = self._state.visits[found[self._among(partitions)[self._state.visits["partition"][found]]]]
-        found = found[np.lexsort((found["serial"], found["partition"]))]
+        visits, found = self._state.visits, waiting_of(self._state, self._among(partitions))
+        found = found[np.argsort(visits["serial"][found])]
+        found = visits[found[_in_order(visits["partition"][found], partitions)]]
         made = np.zeros(found.size, SAVED_OUTPUT)
         for name, field in (("born", "created"), ("made_of", "ticket"), ("place", "arrival")):
             made[name] = found[field]
@@ -76,16 +82,15 @@ class SavedOutputs:
         return made
 
     def _among(self, partitions: np.ndarray) -> np.ndarray:
-        """Return of each partition whether it is one of these; the last one is none (n_partitions + 1,)."""
-        found = np.zeros(self._state.partitions.size + 1, np.bool_)
+        """Return of each partition whether it is one of these (n_partitions,)."""
+        found = np.zeros(self._state.partitions.size, np.bool_)
         found[partitions] = True
         return found
 
     def _open(self, partitions: np.ndarray) -> np.ndarray:
         """Return the open keys of these partitions, by partition."""
-        table = self._state.open_table
-        found = table[self._among(partitions)[table["partition"]]]
-        return found[np.argsort(found["partition"], kind="stable")]
+        found = self._state.open_table[open_places_of(self._state, self._among(partitions))]
+        return found[_in_order(found["partition"], partitions)]
 
     def _count_new(self, partitions: np.ndarray, outputs: np.ndarray, open_keys: np.ndarray) -> None:
         """Count what has come since the last complete checkpoint: outputs, and tuples of open keys.
@@ -97,10 +102,18 @@ class SavedOutputs:
         u["new_post_dated"][partitions] = np.bincount(new, minlength=many)[partitions]
         tuples = np.bincount(open_keys["partition"], open_keys["tuples"], many).astype(np.int64)
         of_then = open_keys[open_keys["since"] <= u["at_snapshot"][open_keys["partition"]]]
-        for partition, its in zip(partitions.tolist(), _split(of_then, partitions), strict=True):
-            before = self.stored(partition).open_keys
-            tuples[partition] -= int(before["tuples"][np.isin(before["key"], its["key"])].sum())
+        stored = [self._complete[one].open_keys for one in partitions.tolist() if one in self._complete]
+        before = np.concatenate([np.zeros(0, OPEN_KEY), *stored])
+        still_open = np.zeros(8 * self._state.closed_keys.size, np.bool_)
+        still_open[self._places(of_then)] = True
+        before = before[still_open[self._places(before)]]
+        tuples -= np.bincount(before["partition"], before["tuples"], many).astype(np.int64)
         u["new_open_tuples"][partitions] = tuples[partitions]
+
+    def _places(self, open_keys: np.ndarray) -> np.ndarray:
+        """Return the places of open keys (n,) among the bits that say which keys have closed: each has its own."""
+        operators = self._state.partitions["operator"][open_keys["partition"]]
+        return self._state.operators["first_closed"][operators] + open_keys["key"]
 
     def complete(self, partitions: np.ndarray, slot: int) -> None:
         """Let the snapshots of these partitions (n,) count that have come to the store; call it before the kernel."""
@@ -114,6 +127,17 @@ class SavedOutputs:
         keys = self.keys_of(partition)
         nothing = Saved(np.zeros(0, SAVED_OUTPUT), np.zeros(0, OPEN_KEY), np.zeros(keys.size, np.bool_))
         return self._complete.get(partition, nothing)
+
+    def pin(self) -> None:
+        """Note from which birth on outputs may be restored; forget snapshots under way that have come to nothing."""
+        slots, begun = int(self._state.options["slots"]), self._state.unfinished["begun"]
+        self._under_way = {
+            (partition, slot): one
+            for (partition, slot), one in self._under_way.items()
+            if begun[partition * slots + slot]
+        }
+        kept = chain(self._under_way.values(), self._complete.values())
+        self._state.ids["saved"] = min((one.oldest for one in kept), default=UNPINNED)
 
     def all_stored(self) -> np.ndarray:
         """Return the outputs in all stored checkpoints."""
@@ -139,6 +163,12 @@ class SavedOutputs:
                 by_group = np.argsort(its, kind="stable")
                 found[operator.index] = np.split(by_group, np.searchsorted(its[by_group], np.arange(1, groups)))
         return found
+
+
+def _in_order(numbers: np.ndarray, partitions: np.ndarray) -> np.ndarray:
+    """Return the stable order of numbers (n,) that are among these partitions, which rise."""
+    ranks = np.searchsorted(partitions, numbers)
+    return np.argsort(ranks.astype(np.min_scalar_type(partitions.size)), kind="stable")  # small numbers: no comparison
 
 
 def _split(rows: np.ndarray, partitions: np.ndarray) -> list[np.ndarray]:

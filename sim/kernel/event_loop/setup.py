@@ -306,8 +306,7 @@ def options(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarr
     made["births"] = notes_births(plan)
     made["per_key"] = np.any(operators["state_model"] == PER_KEY)
     made["closes_keys"] = np.any(operators["state_model"] == OPEN)
-    # What is post-dated is younger than the tuple that it follows from: that may be old, and its family not over.
-    made["forgets_ids"] = plan.keeps_ids and not any(one.postpone_ns is not None for one in plan.operators)
+    made["forgets_ids"] = plan.keeps_ids
     made["marks_twice"] = plan.acker is not None or (plan.replays and not plan.drops_duplicates)
     made["always_full"], made["remote_store"] = tolerance.kind == "full", tolerance.store == "remote"
     made["paced"] = any(group.cpu == "processor-sharing" for group in plan.host_groups)

@@ -323,7 +323,7 @@ class LoopState(State, arrays=ARRAYS, records=RECORDS, type_name="holdfast.LoopS
         for name, field in _HEADS:
             getattr(self, name)[field] = NONE
         self.ids["clean"] = 1
-        self.ids["pinned"] = UNPINNED
+        self.ids["pinned"] = self.ids["saved"] = UNPINNED
 
     def extend(self) -> None:
         """From now on there may be all that the kernel can do."""

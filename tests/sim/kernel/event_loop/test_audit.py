@@ -27,8 +27,10 @@ class Both(Forgetting):
     seen: Counter[str]
 
     def ledger(self) -> list[tuple[int, int, int, int]]:
-        by_sums = by_sum_of_states(self.state)
-        by_id = audit._by_id(self.state, self._arrival_streams(), self._carried(), self._saved(), None, None)
+        read = self._read_numbers()
+        by_sums = by_sum_of_states(self.state, read=read)
+        streams, stored = self._arrival_streams(), self._saved_outputs.all_stored()
+        by_id = audit._by_id(self.state, streams, self._carried(), self._saved(), None, None, read, stored)
         if by_sums is None:
             self.seen["not told"] += 1
         else:

@@ -63,13 +63,17 @@ class Forgetting(CompiledPlane):
     settled = 0  # how often ids were looked up no more
 
     def advance(self, limit: Key) -> bool:
-        if self.state.options["forgets_ids"]:
-            forget(self.state)
+        self._forget()
         before = int(self.state.ids["clean"])
         self.state.ids["settles"] = 0
         settle(self.state)
         self.settled += int(self.state.ids["clean"]) - before
         return super().advance(limit)
+
+    def _forget(self) -> None:
+        if self.state.options["forgets_ids"]:
+            self._saved_outputs.pin()
+            forget(self.state)
 
 
 class Rash(Forgetting):
