@@ -182,7 +182,7 @@ def _frontier_line(given: Sequence[Reconfiguration]) -> str:
         if one.frontier_latency_p99_s is not None:
             found[one.strategy] = max(found.get(one.strategy, 0.0), one.frontier_latency_p99_s)
     if not found:
-        return 'Latency is known where recording.detail is "tuples", and some were born meanwhile.'
+        return 'Latency is known where recording.detail is "tuples", and some that were born meanwhile came to a sink.'
     said = ", ".join(f"{display.duration(p99_s)} ({strategy})" for strategy, p99_s in found.items())
     return f"Latency of the frontier (all of that millisecond and before is answered): 99 % within {said}."
 

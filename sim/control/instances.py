@@ -33,10 +33,11 @@ class Outages:
             if live and self.cluster.is_owner(partition):
                 self._since.setdefault(self.cluster.group_of(partition), self.clock.now_ns())
 
-    def check(self) -> None:
-        """End outages of groups whose owner is live; call it when an instance becomes live, or the owner."""
-        for group in [group for group in self._since if self.cluster.partition_live[self.cluster.owner_of(group)]]:
-            self._over.append((group, self._since.pop(group), self.clock.now_ns()))
+    def check(self, instances: Iterable[int]) -> None:
+        """End outages of groups whose owner is live; call it with instances that have become live, or the owner."""
+        for group in map(self.cluster.group_of, instances):
+            if group in self._since and self.cluster.partition_live[self.cluster.owner_of(group)]:
+                self._over.append((group, self._since.pop(group), self.clock.now_ns()))
 
     def rows(self) -> list[tuple[int, ...]]:
         """Return one row for each outage, in the order of their begin."""
@@ -90,7 +91,7 @@ class Instances:
         """
         cluster, plane = self.cluster, self.state.plane
         cluster.set_live(instance, True)
-        self._outages.check()
+        self._outages.check((instance,))
         # Open before release: tuples that were held go to the queue, and would be held again if it were not live.
         plane.open(instance)
         plane.release(instance)
@@ -104,7 +105,7 @@ class Instances:
     def own(self, instance: int) -> None:
         """Make the instance the owner of its group."""
         self.cluster.own(instance)
-        self._outages.check()
+        self._outages.check((instance,))
         self.state.plane.own(instance)
 
     def retire(self, instance: int) -> None:

@@ -60,6 +60,7 @@ class Recoveries:
         self.catch_ups = catch_ups
         self.is_taking: list[Callable[[int], bool]] = [migrations.is_taking]  # by a run that is not over
         self.all: list[PartitionRecovery] = []  # in the order in which they began
+        self._last: dict[int, PartitionRecovery] = {}  # key group -> its recovery that began last
         self.open: dict[int, PartitionRecovery] = {}  # partition -> recovery that is not over
         self._open_failures: Counter[int] = Counter()  # instant -> recoveries that have not caught up
         self._taken_back: dict[int, PartitionRecovery] = {}  # partition -> recovery by a run that has its state
@@ -102,6 +103,7 @@ class Recoveries:
     def _new(self, loss: LostPartition, partition: int) -> PartitionRecovery:
         recovery = PartitionRecovery.of(loss, partition, self.cluster.partition_task[partition], self.clock.now_ns())
         self.all.append(recovery)
+        self._last[self.cluster.group_of(partition)] = recovery
         self._open_failures[recovery.failed_ns] += 1
         return recovery
 
@@ -117,24 +119,17 @@ class Recoveries:
     def watch(self, begun: list[PartitionRecovery]) -> None:
         """Note when the tasks of these recoveries have caught up, and when the last task downstream of them has."""
 
-        behind: dict[int, PartitionRecovery] = {}  # task -> one that was not ready when it was asked for
-
-        def is_ready(recovery: PartitionRecovery) -> bool:
-            return recovery.restored_ns != NEVER and not self.state.plane.replayed(recovery.partition)[0]
-
         def ready(task: int) -> bool:
             # A group that moves here brings tuples of the outage with it.
             taking = any(asked(task) for asked in self.is_taking)
             if taking or any(one.task == task for one in self._taken_back.values()):
                 return False
-            one = behind.get(task)
-            if one is not None and self.open.get(one.partition) is one and one.task == task and not is_ready(one):
-                return False  # without a look at all others
-            recoveries = (recovery for recovery in self.open.values() if recovery.task == task)
-            found = next((recovery for recovery in recoveries if not is_ready(recovery)), None)
-            if found is not None:
-                behind[task] = found
-            return found is None
+            # A task asks each time it is idle. What was assigned last is mostly restored last: look there first.
+            for recovery in reversed(self.open.values()):
+                if recovery.task == task and recovery.restored_ns == NEVER:
+                    return False
+            own = (recovery for recovery in self.open.values() if recovery.task == task)
+            return not any(self.state.plane.replayed(recovery.partition)[0] for recovery in own)
 
         def caught_up(task: int) -> None:
             for recovery in begun:
@@ -149,8 +144,7 @@ class Recoveries:
 
     def _caught_up(self, recovery: PartitionRecovery) -> None:
         """End the recovery; where the group was lost again meanwhile, its last recovery says how it ended."""
-        group = self.cluster.group_of(recovery.partition)
-        last = next(other for other in reversed(self.all) if self.cluster.group_of(other.partition) == group)
+        last = self._last[self.cluster.group_of(recovery.partition)]
         if self.open.get(last.partition) is last:
             last.note(*self.state.plane.replayed(last.partition))
         recovery.restored_ns = max(recovery.restored_ns, last.restored_ns)

@@ -192,7 +192,7 @@ class Recovery:
         plane = self.state.plane
         # Live in the cluster first: `outages.check` reads it there.
         self.cluster.set_live(partition, True)
-        self.outages.check()
+        self.outages.check((partition,))
         plane.open(partition)
         for told in self.opened:
             told(self.cluster.host_of(partition))

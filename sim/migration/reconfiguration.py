@@ -313,7 +313,7 @@ class ReconfigurationContext(Context):
             self._state.view.has_left(partition, self._cluster.host_of(partition))
             self._cluster.partition_task[partition] = self.me
             self._cluster.set_live(partition, True)
-        self._run.outages.check()
+        self._run.outages.check(parcel.partitions)
         self._plane.put(parcel.number, self.me)
         del self._run.travelling[parcel.number]
         run, did, carries = self._run, self._run.times[step], self._run.plan.steps[step]

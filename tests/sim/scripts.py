@@ -377,7 +377,7 @@ class Scripted(Control):
                 if self.cluster.partition_live[sender] and self.draw.random() < 0.8:
                     self.plane.replay(sender, partition, self.draw.random() < 0.3)
             self.cluster.set_live(partition, True)
-            self.outages.check()
+            self.outages.check((partition,))
             self.plane.open(partition)
             for receiver in self.plane.receivers(partition):
                 at = self.cluster.partition_task[receiver]

@@ -174,7 +174,9 @@ def test_the_terminal_has_the_longest_latency_of_the_frontier_of_each_strategy()
     )
     unknown = (replace(one, frontier_latency_p99_s=None),)
     *_, line = reconfigurations_said(replace(summary, reconfigurations=unknown))
-    assert line == 'Latency is known where recording.detail is "tuples", and some were born meanwhile.'
+    assert (
+        line == 'Latency is known where recording.detail is "tuples", and some that were born meanwhile came to a sink.'
+    )
     assert reconfigurations_said(replace(summary, reconfigurations=())) == []
 
 

@@ -13,8 +13,9 @@ from small_jobs import NS, scenario, simulate
 from models.records.tables import NEVER, RunRecords
 from models.scenario.inputs import RunInputs
 from sim.control.catch_up import _downstream
-from sim.control.cluster import RunPlan
+from sim.control.cluster import Cluster, RunPlan
 from sim.migration.protocols import PROTOCOLS
+from sim.plain.plane import PlainPlane
 
 LATENCY_NS = 200_000
 DETECTED_NS = 19_500_000_000
@@ -243,3 +244,52 @@ def test_operators_downstream_of_an_outage_are_those_found_by_walking(seed: int)
     for first in range(len(plan.operators)):
         for starts in ({first}, {first, (first + 3) % len(plan.operators)}):
             assert _downstream(plan.dataflow, starts) == plain_graphs.reached(edges, starts)
+
+
+def looked_at(groups: int) -> int:
+    """How often control looks at a key group or its owner while so many come back to one task, one after the other."""
+    found = 0
+
+    def counted(right: Any) -> Any:
+        def looking(*values: Any) -> Any:
+            nonlocal found
+            found += 1
+            return right(*values)
+
+        return looking
+
+    raw: dict[str, Any] = {
+        "duration": "6 s",
+        "workload": {"src": {"rate": "200 /s", "keys": {"distribution": "uniform", "count": 1000}}},
+        "operators": {
+            "src": {"kind": "source"},
+            "op": {
+                "kind": "aggregate",
+                "inputs": {"src": "key"},
+                "key_groups": groups,
+                "service": {"distribution": "deterministic", "value": "0.1 ms"},
+                "state": {"model": "fixed", "bytes": f"{200_000 // groups} B"},
+            },
+            "out": {"kind": "sink", "inputs": {"op": "shuffle"}},
+        },
+        "hosts": {"front": {}, "a": {}},
+        "placement": {"operators": {"src": "front", "op": "a", "out": "front"}},
+        "fault_tolerance": {
+            "method": "region-restart",
+            "store": "remote",
+            "remote": "100 kB/s",  # 2 s for all of them
+            "interval": "2.5 s",
+            "barriers": {},
+        },
+        "events": {"crash": {"at": "2.7 s", "kind": "host-failure", "host": "a-0", "repair": "100 ms"}},
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PlainPlane, "replayed", counted(PlainPlane.replayed))
+        patch.setattr(Cluster, "owner_of", counted(Cluster.owner_of))
+        records = simulate(scenario(raw), plane=PlainPlane)
+    assert (records.tables["recoveries"]["caught_up_ns"] != NEVER).sum() == groups + 2
+    return found
+
+
+def test_control_looks_at_each_key_group_few_times_while_many_are_restored() -> None:
+    assert looked_at(256) < 5 * looked_at(64)

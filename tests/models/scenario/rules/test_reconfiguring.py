@@ -300,3 +300,11 @@ def test_a_file_that_moves_nothing_makes_a_warning(lines: list[list[int]], said:
     known = tuple(Configuration(k * 10**10, tuple(enumerate(owners))) for k, owners in enumerate(lines, start=1))
     assert [str(one) for one in warnings(scenario, RunInputs(configurations={"move": known}))] == said
     assert warnings(scenario) == []  # without its lines nobody knows
+
+
+def test_the_update_for_a_line_of_a_file_comes_after_the_time_of_the_line() -> None:
+    scenario = scenario_from(changed(RAW, {**BY_FILE, "events/move/late": "30 s"}))  # at 10 s, of 60
+    for time_s, said in ((29, []), (30, [f"events.move.late: {LATE}: who sends holds all"])):
+        known = (Configuration(time_s * 10**9, ((0, 1),)),)
+        assert [str(one) for one in warnings(scenario, RunInputs(configurations={"move": known}))] == said
+    assert warnings(scenario) == []  # without its lines nobody knows
