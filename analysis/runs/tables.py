@@ -201,6 +201,7 @@ def reconfigurations_table(given: Sequence[Reconfiguration]) -> Table:
     """Return what each reconfiguration took, and the latency of what was born meanwhile."""
     known = any(one.extra_bytes is not None for one in given)
     ended = any(one.cancelled_s is not None for one in given)
+    undone = any(one.duration_s is None for one in given)
     loses = any(one.lost_groups for one in given)
     columns: tuple[Column, ...] = (
         Column("operator", of="operator", number=False),
@@ -208,7 +209,7 @@ def reconfigurations_table(given: Sequence[Reconfiguration]) -> Table:
         Column("replication", of="replication", wide=True),
         Column("at", display.instant, "begun_s"),
         Column("key groups", display.count, "groups", wide=True),
-        Column("steps over", of="over_of_all") if ended else Column("steps", display.count, "steps"),
+        Column("steps over", of="over_of_all") if undone else Column("steps", display.count, "steps"),
         *((Column("cancelled", display.instant, "cancelled_s", wide=True),) if ended else ()),
         *((Column("begin empty", of="begin_empty"),) if loses else ()),
         Column("duration", display.duration, "duration_s"),

@@ -49,11 +49,12 @@ def look(state: State) -> None:
     """Tell the listener of frontiers that have been passed, in the order in which they were asked for."""
     for k in range(state.frontiers.shape[0]):
         f = state.frontiers[k]
-        if not f.over and f.left <= 0:
-            f.left = before(state, f.operator, f.time)
-            if f.left == 0 and not is_held_up(state, f.operator, f.time) and not _has_lost(state, f.operator):
-                f.over = 1
-                notify(state, TOLD_PASSED + k)
+        if f.over or f.left > 0 or _has_lost(state, f.operator) or is_held_up(state, f.operator, f.time):
+            continue  # no look at all tuples: while a partition is down there would be one after each event
+        f.left = before(state, f.operator, f.time)
+        if f.left == 0:
+            f.over = 1
+            notify(state, TOLD_PASSED + k)
 
 
 @kernel

@@ -20,6 +20,7 @@ from analysis.report.migration_sections import reconfigurations_section
 from analysis.runs.metrics import metrics_of, possible_metrics
 from analysis.runs.reconfigurations import EPOCH_NS, epochs_answered_ns, latencies_of_born, reconfigurations
 from analysis.runs.summary import summarise
+from analysis.runs.tables import reconfigurations_table
 from holdfast.run_tables import reconfigurations_said
 from holdfast.terminal import printed
 from models.records.decisions import Action, Decision, Verdict
@@ -69,6 +70,15 @@ def test_one_that_has_not_ended_has_no_duration() -> None:
     assert found.duration_s is None
     assert found.longest_step_s == 0.399
     assert found.latency_max_s == 0.999  # until the end of the run
+
+
+def test_of_one_that_has_not_ended_the_table_says_how_many_steps_were_over() -> None:
+    for last_ns, said in ((900 * MS, ("steps", 3)), (NEVER, ("steps over", "2 of 3"))):
+        given = reconfigurations([records(last_ns)])
+        found = reconfigurations_table(given)
+        heads = [column.head for column in found.columns]
+        assert (heads[5], found.rows[0][5]) == said
+        assert "cancelled" not in heads
 
 
 def test_one_that_is_cancelled_ends_there_and_says_how_many_steps_were_over() -> None:
