@@ -4,8 +4,8 @@ A window of the scan has its keys in one block, those of a join by input. In the
 
 Where a host may fail the event loop keeps the tuples of open windows one by one, to open these again. Of a window that
 it gets from the scan it keeps a *cell* for each key in place of its tuples, and the tuples of a join, which the scan
-has as well. They count as applied before any checkpoint that the job may go back to. If it goes back to none any more one
-note for each window is enough: ids are not forgotten that are younger than what the window will emit.
+has as well. They count as applied before any checkpoint that the job may go back to. If it goes back to none any more,
+one note for each window is enough: as long as it is there, no id is forgotten that a result of the window may have.
 """
 
 from __future__ import annotations
