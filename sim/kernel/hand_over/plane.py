@@ -38,6 +38,7 @@ from sim.recording import HistogramRecording, TupleRecording
 _FAR_NS = 1 << 62
 _NS = 1e9
 _TRIES = 1000  # to give the run back, at the most
+_PATIENT = 8  # tries in vain, after as many of which the next ones come later and later
 _TOLD_SOON = "control wants to be told something soon"
 _SOON = 16  # such times fit into one where control only waits for a task that has little left to do
 
@@ -83,6 +84,7 @@ class TwoKernels(CompiledPlane):
         self._reread = [Reread(stream) for stream in self._arrival_streams()]
         self._by_scan, self._counted = 0, 0  # services that ended: in the scan, and before the last hand-over
         self.hindrances: list[tuple[int, str]] = []
+        self._in_vain = 0  # tries to give the run back since the scan had it
         self.hand_overs: list[int] = []
 
     @classmethod
@@ -291,7 +293,7 @@ class TwoKernels(CompiledPlane):
             scan.state.rows["sorted"] = self.state.recording["visit_rows"]
             scan.state.rows["deliveries"] = self.state.recording["delivery_rows"]
         self._scan, self._until_ns = scan, until_ns
-        self._try_ns = _FAR_NS
+        self._try_ns, self._in_vain = _FAR_NS, 0
         self.hand_overs.append(at_ns)
         self._leave_to_scan()
 
@@ -316,9 +318,17 @@ class TwoKernels(CompiledPlane):
         return self._by_scan / max(1, self._counted)
 
     def _go_on(self, at_ns: int, why: str) -> None:
-        """The event loop goes on for a while."""
+        """The event loop goes on for a while.
+
+        What hinders the scan may last until the end. So the wait grows with the tries, and remains a small part of the
+        time for which the event loop has had the run.
+        """
         self.hindrances.append((at_ns, why))
-        self._try_ns = at_ns + (self._soon_ns if why == _TOLD_SOON else self._patience_ns)
+        if why == _TOLD_SOON:
+            self._try_ns = at_ns + self._soon_ns
+            return
+        self._in_vain += 1
+        self._try_ns = at_ns + self._patience_ns * max(1, self._in_vain // _PATIENT)
 
     def _turn(self, scan: ScanPlane) -> int:
         """Return the number of the next turn in the round among the events of control.

@@ -4,7 +4,8 @@ A window of the scan has its keys in one block, those of a join by input. In the
 
 Where a host may fail the event loop keeps the tuples of open windows one by one, to open these again. Of a window that
 it gets from the scan it keeps a *cell* for each key in place of its tuples, and the tuples of a join, which the scan
-has as well. They count as applied before any checkpoint that the job may go back to.
+has as well. They count as applied before any checkpoint that the job may go back to. If it goes back to none any more,
+one note for each window is enough: as long as it is there, no id is forgotten that a result of the window may have.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from sim.kernel.event_loop import pools, setup
-from sim.kernel.event_loop.codes import NONE, RECENT
+from sim.kernel.event_loop.codes import NEVER, NONE, RECENT
 from sim.kernel.event_loop.restoring import A_CELL
 from sim.kernel.event_loop.windows import cell_of as cell_in_loop
 from sim.kernel.event_loop.windows import new_note
@@ -60,7 +61,7 @@ def to_loop(scan: ScanState, loop: State, opens_again: bool) -> None:
     cells, panes = int(_keys(scan)), scan.panes.shape[0] - int(scan.pane_pool["left"])
     waiting = scan.notes.shape[0] - int(scan.note_pool["left"])
     recent = scan.recents.shape[0] - int(scan.recent_pool["left"])
-    notes = recent + waiting + (cells + waiting if opens_again else 0)
+    notes = recent + waiting + (cells + waiting if opens_again else panes)
     for name, count in (("cell", cells), ("pane", panes), ("note", notes)):
         pools.more_places(loop, name, count + count // _PART)
     setup.grown(loop, 0)
@@ -88,16 +89,20 @@ def _enter_loop(scan: State, loop: State, opens_again: bool) -> None:
         while pane != NONE:
             p = scan.panes[pane]
             there = pane_in_loop(loop, partition, p.window, there)
+            number: Any = np.uint64(p.window)
+            oldest = NEVER
             for k in range(p.block, p.block + p.keys):
                 c = scan.cells[k]
+                oldest = min(oldest, _oldest_in(scan, k, op.joins != NONE))
                 if op.joins != NONE:
                     _enter_side(scan, loop, partition, there, k, p.window * op.slide + op.length, opens_again)
                     continue
                 cell = cell_in_loop(loop, u.task, there, c.key, p.window * op.slide + op.length)
                 loop.cells[cell].newest = c.newest
                 if opens_again:
-                    number: Any = np.uint64(p.window)
                     _keep(loop, partition, number, c.newest, c.key, A_CELL)
+            if not opens_again:
+                _keep(loop, partition, number, oldest, 0, A_CELL)
             pane = p.next
         if op.state_model == RECENT:
             u.newest = scan.recents_of[partition].newest
@@ -105,6 +110,19 @@ def _enter_loop(scan: State, loop: State, opens_again: bool) -> None:
             while n != NONE:
                 _keep_recent(loop, partition, scan.recents[n].created, scan.recents[n].number)
                 n = scan.recents[n].next
+
+
+@kernel
+def _oldest_in(scan: State, cell: int, joins: bool) -> int:
+    """Return the earliest creation time that what a window emits of one of its keys may have."""
+    c = scan.cells[cell]
+    if not joins:
+        return int(c.newest)
+    oldest, n = NEVER, c.last
+    for _ in range(c.waiting):
+        oldest = min(oldest, scan.notes[n].created)
+        n = scan.notes[n].next
+    return int(oldest)
 
 
 @kernel

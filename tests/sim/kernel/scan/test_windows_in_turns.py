@@ -28,6 +28,7 @@ from sim.control.assembly import PlaneFactory
 from sim.control.cluster import RunPlan
 from sim.engine import build, simulate
 from sim.kernel.choice import kernel_for
+from sim.kernel.event_loop import forgetting, pools
 from sim.kernel.event_loop.codes import NONE, TUPLE
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.kernel.hand_over import event_time, to_loop, to_scan, windows
@@ -156,6 +157,89 @@ def test_a_long_campaign(part: int) -> None:
 def test_results_that_sinks_have_got_before_a_failure_are_dropped() -> None:
     for seed in (7, 8):
         assert differs_where_instants_meet(seed) == [], seed
+
+
+def rare() -> dict[str, Any]:
+    """A job with windows that are long beside the time between two checkpoints, of which few tuples come."""
+    return {
+        "duration": "12 s",
+        "workload": {"src": {"rate": "5 /s", "watermark": "100 ms"}},
+        "operators": {
+            "src": {"kind": "source"},
+            "counts": {
+                "kind": "aggregate",
+                "inputs": {"src": "key"},
+                "service": {"distribution": "exponential", "mean": "1 ms"},
+                "window": {"length": "1 s"},
+            },
+            "both": {
+                "kind": "map",
+                "inputs": {"counts": "broadcast", "src": "shuffle"},
+                "service": {"distribution": "deterministic", "value": "5 ms"},
+            },
+            "out": {"kind": "sink", "inputs": {"both": "shuffle"}},
+        },
+        "hosts": {"h": {"count": 3, "cpu": "dedicated"}},
+        "network": {"latency": "50 ms"},
+        "fault_tolerance": {
+            "method": "region-restart",
+            "store": "remote",
+            "interval": "300 ms",
+            "staggered": False,
+            "remote": "100 kB/s",
+            "snapshots": {"copy": "1 MB/s"},
+            "barriers": {"restarted": "random", "first": "random", "timeout": "400 ms", "min_pause": "100 ms"},
+        },
+        "events": {"crash": {"at": "900 ms", "kind": "host-failure", "host": "h-2", "repair": "50 ms"}},
+    }
+
+
+def forget_often(patch: pytest.MonkeyPatch) -> list[bool]:
+    """Forget ids whenever there might be no room for more; the list will say whether there was any to forget."""
+    forget, forgotten = pools.forget_ids, list[bool]()
+
+    def whenever_it_may(state: Any, need: int) -> None:
+        if state.options["forgets_ids"]:
+            forgetting.forget(state)
+        forgotten.append(state.ids["oldest"] > 0)
+        forget(state, need)
+
+    patch.setattr(pools, "forget_ids", whenever_it_may)
+    return forgotten
+
+
+def test_ids_are_not_forgotten_that_results_of_open_windows_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    # After the last failure no window is opened again. What it emits is as old as one of its tuples all the same.
+    forgotten = forget_often(monkeypatch)
+    found = simulate(unchecked(rare()), plane=cut(10_000_000, kind=TurnsBetweenBarriers))
+    assert sum(forgotten) > 10
+    assert len(PLANES[0].hand_overs) > 10
+    assert differences(simulate(unchecked(rare()), plane=CompiledPlane), found) == []
+
+
+def test_windows_that_nobody_notes_would_have_results_whose_ids_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    enter = windows._enter_loop
+
+    def enters(scan: Any, loop: Any, opens_again: bool) -> None:
+        enter(scan, loop, opens_again)
+        if not opens_again:
+            loop.partitions["past_first"] = loop.partitions["past_last"] = NONE
+
+    monkeypatch.setattr(windows, "_enter_loop", enters)
+    forget_often(monkeypatch)
+    with pytest.raises(RuntimeError, match="ids had been forgotten"):
+        simulate(unchecked(rare()), plane=cut(10_000_000, kind=TurnsBetweenBarriers))
+
+
+def test_the_scan_is_offered_a_run_less_often_the_longer_something_hinders_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    # At first it is asked each millisecond of 12 s, which would be 11,000 times after the failure.
+    monkeypatch.setattr(TurnsBetweenBarriers, "_hindrance", lambda plane, at_ns: "some reason")
+    found = simulate(unchecked(rare()), plane=cut(1_000_000, kind=TurnsBetweenBarriers))
+    assert differences(simulate(unchecked(rare()), plane=CompiledPlane), found) == []
+    tries = np.array([at for at, _ in PLANES[0].hindrances])
+    assert 100 < tries.size < 500
+    later = tries[tries > to_ns(0.95)]
+    assert (np.diff(later) < (later[:-1] - tries[0]) // 4).all()
 
 
 def test_every_place_is_free_again_once_all_windows_have_ended() -> None:
