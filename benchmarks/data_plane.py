@@ -297,7 +297,7 @@ def compared(job: Job, scale: float, repeats: int, event_loop: bool = False) -> 
 
 
 def ratios(cost: dict[str, list[float]], over_plain: tuple[float, float], over_hand: float | None) -> None:
-    """Lines of what a step of each rival costs beside one of the engine, in both ways of recording.
+    """Return lines of what a step of each rival costs beside one of the engine, in both ways of recording.
 
     `over_plain` has the aims beside plain SimPy, with rows and with histograms.
     """

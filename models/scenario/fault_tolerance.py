@@ -357,7 +357,7 @@ class Detector(Description):
     The host still counts until its time-out or `failed_calls`. Without it the failure is not detected before that."""
 
     returns: Literal["noticed", "unnoticed", "resumed"] = "noticed"
-    """What a return before the detection of a failure tells others. `noticed`: the failure, at once;
+    """Effect of a return before the detection of a failure. `noticed`: the failure, at once;
     `unnoticed`: nothing, as it is a new member of its group, which waits until the old one counts as dead; `resumed`:
     nothing, as it is the same member, and goes on with what it had (static membership, with the method `changelog`)."""
 

@@ -176,7 +176,7 @@ _performing: Any = None  # in a worker process: what performs tasks, and how far
 
 
 class Share:
-    """The share of the expected time of some tasks that is done, which never falls.
+    """Keep the share of the expected time of some tasks that is done, which never falls.
 
     It is told to `report` when it may have changed.
     """

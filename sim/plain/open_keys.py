@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 @dataclass
 class OpenKey:
-    """A key that is new or open: how many of its post-dated outputs wait, and its tuples in the state.
+    """Hold a key that is new or open: how many of its post-dated outputs wait, and its tuples in the state.
 
     It is the one at place `number` of all that have become new or open.
     """

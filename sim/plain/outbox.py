@@ -70,7 +70,7 @@ class Places:
 
 
 class Withheld:
-    """What a task withholds for one operator: outputs that are born from a time on, in the order in which it made them.
+    """Hold what a task withholds for one operator: outputs born from a time on, in the order in which it made them.
 
     A watermark waits with them if one of them is older than it says, or if an earlier watermark waits. A farewell is a
     watermark that says nothing, and waits behind any of them.

@@ -171,7 +171,7 @@ def windows_survive(patch: Patch) -> None:
 
 
 def who_begins_again_has_left_nobody(patch: Patch) -> None:
-    """What a key group had sent from a task that lives is not waited for, once it has lost its state."""
+    """Do not wait for what a key group has sent from a task that lives, once its state is lost."""
     right = Partition.assign
 
     def assign(self: Partition, task: Any) -> None:

@@ -14,21 +14,21 @@ from sim.plain.partition import Checkpoint, Partition, PostDated, Row
 
 
 class Applied(NamedTuple):
-    """A tuple was applied, and makes an output or none."""
+    """Note that a tuple was applied, and makes an output or none."""
 
     key: int
     makes: bool
 
 
 class Waits(NamedTuple):
-    """An output began to wait."""
+    """Note that an output began to wait."""
 
     output: int
     key: int
 
 
 class Leaves(NamedTuple):
-    """An output has left."""
+    """Note that an output has left."""
 
     output: int
 
@@ -37,7 +37,7 @@ Event = Applied | Waits | Leaves
 
 
 class State:
-    """What a partition has after a history: keys of outputs that wait, tuples by key, and keys that have closed."""
+    """Hold what a partition has after a history: keys of outputs that wait, tuples by key, keys that closed."""
 
     def __init__(self, history: Iterable[Event]) -> None:
         self.waiting: dict[int, int] = {}
@@ -70,7 +70,7 @@ class State:
 
 
 class Histories:
-    """The histories of these partitions, which have none yet."""
+    """Begin the histories of these partitions."""
 
     def __init__(self, partitions: Iterable[Partition]) -> None:
         self._partitions = [one for one in partitions if one.operator.postpone_ns is not None]

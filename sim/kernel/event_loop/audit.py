@@ -460,7 +460,7 @@ def enter_ticks(
     lost: np.ndarray,
     stack: np.ndarray,
 ) -> None:
-    """The same for what a timer has emitted behind its first `done` outputs."""
+    """Do the same for what a timer has emitted behind its first `done` outputs."""
     for number in range(done + 1, state.partitions[partition].ticks + 1):
         depth = _push_tick(state, stack, partition, number)
         again = _comes_again(table, sieve, stack, depth)

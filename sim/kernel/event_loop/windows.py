@@ -168,7 +168,7 @@ def enter(state: State, partition: int, created: int, key: int) -> None:
 
 @kernel
 def enter_one(state: State, partition: int, window: int, newest: int, key: int) -> None:
-    """A key is in one window, unless that has ended, with the newest of its tuples there."""
+    """Enter a key into one window with the newest of its tuples there, unless the window has ended."""
     u = state.partitions[partition]
     op = state.operators[u.operator]
     end = window * op.slide + op.length
@@ -235,7 +235,7 @@ def join(state: State, visit: int) -> None:
 
 @kernel
 def keep_side(state: State, partition: int, tuple_id: int, created: int, key: int, side: int) -> None:
-    """A tuple of a join waits for others of its window, unless that has ended."""
+    """Have a tuple of a join wait for others of its window, unless the window has ended."""
     u = state.partitions[partition]
     op = state.operators[u.operator]
     window = created // op.slide
@@ -248,7 +248,7 @@ def keep_side(state: State, partition: int, tuple_id: int, created: int, key: in
 
 @kernel
 def wait_for_others(state: State, cell: int, tuple_id: int, created: int, side: int) -> None:
-    """A tuple that came to a join over that input waits in the cell of its key, behind those that do."""
+    """Have a tuple that came to a join over that input wait in the cell of its key, behind those that do."""
     c = state.cells[cell]
     made = new_note(state)
     node = state.notes[made]
@@ -411,7 +411,7 @@ def _forget(state: State, cell: int) -> None:
 
 @kernel
 def remember(state: State, partition: int, created: int) -> None:
-    """The state keeps the tuple until one comes that is newer by its length, and what checkpoints need longer."""
+    """Keep the tuple in the state until one comes that is newer by its length, and longer where checkpoints need it."""
     u = state.partitions[partition]
     u.newest = max(u.newest, created)
     after = u.newest

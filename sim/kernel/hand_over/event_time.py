@@ -26,7 +26,7 @@ _MOST_RANKS = 2**31
 
 
 class Event(NamedTuple):
-    """Events of the event loop (n,) that watermarks of sources, or timers, have set."""
+    """Hold events of the event loop (n,) that watermarks of sources, or timers, have set."""
 
     time: np.ndarray
     rank: np.ndarray
@@ -98,7 +98,7 @@ def _set_events(scan: ScanState, loop: State) -> list[Event]:
 
 
 def name_inputs(scan: ScanState, plan: RunPlan, made: np.ndarray) -> None:
-    """Of items (n,) that have come to a join, in whose keys the scan has the input, let the sender tell that."""
+    """Let the sender tell the input of items (n,) that have come to a join; the scan has it in their keys."""
     operator = scan.servers["operator"][made["task"]]
     there = np.flatnonzero((scan.operators["joins"][operator] != NONE) & (made["arrived"] == 1) & (made["key"] >= 0))
     side = made["key"][there] >> SIDE

@@ -318,7 +318,7 @@ class TwoKernels(CompiledPlane):
         return self._by_scan / max(1, self._counted)
 
     def _go_on(self, at_ns: int, why: str) -> None:
-        """The event loop goes on for a while.
+        """Let the event loop go on for a while.
 
         What hinders the scan may last until the end. So the wait grows with the tries, and remains a small part of the
         time for which the event loop has had the run.

@@ -82,7 +82,7 @@ class _Filling:
         return made
 
     def _name_inputs(self, made: np.ndarray, tuples: np.ndarray) -> None:
-        """Of what has arrived at a join the key tells the input; `tuples` by place, as for `_parcels`."""
+        """Let the key of what has arrived at a join tell the input; `tuples` by place, as for `_parcels`."""
         operators = self.scan.operators
         joins = operators["joins"][self.scan.partition_operator[made["partition"]]]
         there = np.flatnonzero(joins != NONE)

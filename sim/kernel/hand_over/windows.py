@@ -127,7 +127,7 @@ def _oldest_in(scan: State, cell: int, joins: bool) -> int:
 
 @kernel
 def _enter_side(scan: State, loop: State, partition: int, pane: int, k: int, end: int, opens_again: bool) -> None:
-    """The tuples of a key of a join that have come over one input wait."""
+    """Have the tuples of a key of a join that have come over one input wait in the event loop."""
     c = scan.cells[k]
     key, side = c.key >> 1, c.key & 1
     cell = cell_in_loop(loop, loop.partitions[partition].task, pane, key, end)
@@ -142,7 +142,7 @@ def _enter_side(scan: State, loop: State, partition: int, pane: int, k: int, end
 
 @kernel
 def _keep(loop: State, partition: int, tuple_id: int, created: int, key: int, side: int) -> None:
-    """The event loop keeps what its windows are opened again with."""
+    """Keep in the event loop what its windows are opened again with."""
     u = loop.partitions[partition]
     n = new_note(loop)
     node = loop.notes[n]
@@ -255,7 +255,7 @@ def _enter_scan(scan: State, loop: State) -> None:
 
 @kernel
 def _enter_side_in_scan(scan: State, loop: State, pane: int, cell: int, side: int) -> None:
-    """The tuples of a key of a join that have come over one input wait."""
+    """Have the tuples of a key of a join that have come over one input wait in the scan."""
     c = loop.cells[cell]
     if c.joined[side] == 0:
         return

@@ -33,7 +33,7 @@ def recents_fit(state: State, n: int) -> bool:
 
 @kernel
 def remember(state: State, partition: Any, created: int, number: int, length: int) -> None:
-    """The state keeps the tuple, before which the partition has applied so many."""
+    """Keep the tuple in the state; `number`: how many the partition has applied before it."""
     u = state.recents_of[partition]
     u.newest = max(u.newest, created)
     after = u.newest - length

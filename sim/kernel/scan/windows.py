@@ -216,7 +216,7 @@ def join(state: State, operator: int, item: Any) -> bool:
 
 @kernel
 def wait_for_others(state: State, cell: int, tuple_id: int, created: int) -> None:
-    """A tuple of a join waits in the cell of its key and input, behind those that do; there must be room for it."""
+    """Have a tuple of a join wait in the cell of its key and input, behind others; there must be room for it."""
     new = state.note_pool.free
     note, c = state.notes[new], state.cells[cell]
     state.note_pool.free = note.next

@@ -121,7 +121,7 @@ class Megaphone(ReconfigurationProtocol):
     # -- F: at each task that sends to the operator
 
     def on_ahead(self, ctx: ReconfigurationContext, message: Message) -> None:
-        """The control frontier stops at the time of a step: what is born from then on is ahead of it."""
+        """Withhold what is born from the time of a step on: the control frontier stops there."""
         assert isinstance(message.note, int)
         ctx.withhold(message.note)
 

@@ -390,7 +390,7 @@ def by_creation(patch: pytest.MonkeyPatch) -> None:
 
 
 def kept_by_the_dead(patch: pytest.MonkeyPatch) -> None:
-    """What a task withholds that dies is forgotten, and not lost for a reason."""
+    """Forget what a task withholds that dies, and do not tell that it is lost."""
     lose = Outbox.lose
 
     def losing_none(self: Outbox) -> list[Output]:

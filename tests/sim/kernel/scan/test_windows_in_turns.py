@@ -198,11 +198,12 @@ def forget_often(patch: pytest.MonkeyPatch) -> list[bool]:
     """Forget ids whenever there might be no room for more; the list will say whether there was any to forget."""
     forget, forgotten = pools.forget_ids, list[bool]()
 
-    def whenever_it_may(state: Any, need: int) -> None:
+    def whenever_it_may(state: Any, need: int, pin: Callable[[], None]) -> None:
         if state.options["forgets_ids"]:
+            pin()
             forgetting.forget(state)
         forgotten.append(state.ids["oldest"] > 0)
-        forget(state, need)
+        forget(state, need, pin)
 
     patch.setattr(pools, "forget_ids", whenever_it_may)
     return forgotten
