@@ -134,10 +134,25 @@ def overtake(draw: Random, raw: dict[str, Any]) -> None:
 
 
 def random_turns(draw: Random, raw: dict[str, Any]) -> list[tuple[int, int]]:
-    """Instants at which the event loop takes over without a reason, or none."""
+    """Return instants at which the event loop takes over without a reason, or none."""
     end = to_ns(unchecked(raw).duration_s)
     instants = sorted({draw.randrange(1, end) for _ in range(2 * draw.choice([0, 0, 2, 10]))})
     return list(zip(instants[::2], instants[1::2], strict=False))
+
+
+def in_turns(draw: Random, raw: dict[str, Any], seen: Counter[str]) -> RunRecords | None:
+    """Return the records of the job with both kernels in random turns, or None where the scan cannot have it."""
+    patience_ns, kind = draw.choice([1_000_000, 10_000_000, 77_777_777]), draw.choice([Eager, TurnsBetweenBarriers])
+    turns = cut(patience_ns, random_turns(draw, raw), kind)
+    try:
+        found = simulate(unchecked(raw), plane=turns)
+    except NotCovered:
+        seen["not covered"] += 1
+        return None
+    seen["compared"] += 1
+    seen["in turns"] += len(PLANES[0].hand_overs) > 2
+    seen["mostly in the scan"] += PLANES[0].scan_share() > 0.3
+    return found
 
 
 def compared(seed: int, seen: Counter[str] | None = None, reference: PlaneFactory = CompiledPlane) -> list[str]:
@@ -151,16 +166,9 @@ def compared(seed: int, seen: Counter[str] | None = None, reference: PlaneFactor
     if not ids or not all(need.at_times for need in needs_of(plan)):
         seen["refused"] += 1
         return []
-    patience_ns, kind = draw.choice([1_000_000, 10_000_000, 77_777_777]), draw.choice([Eager, TurnsBetweenBarriers])
-    turns = cut(patience_ns, random_turns(draw, raw), kind)
-    try:
-        found = simulate(unchecked(raw), plane=turns)
-    except NotCovered:
-        seen["not covered"] += 1
+    found = in_turns(draw, raw, seen)
+    if found is None:
         return []
-    seen["compared"] += 1
-    seen["in turns"] += len(PLANES[0].hand_overs) > 2
-    seen["mostly in the scan"] += PLANES[0].scan_share() > 0.3
     seen["store is shared"] += plan.scenario.fault_tolerance.shares_uploads and PLANES[0].scan_share() > 0.1
     seen["barriers overtake"] += plan.scenario.fault_tolerance.unaligned and PLANES[0].scan_share() > 0.1
     seen["data in flight"] += (

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from scripts import unchecked
 from small_jobs import random_joins, random_windows
-from test_barriers_in_turns import PLANES, STATES, Eager, cut, random_turns
+from test_barriers_in_turns import PLANES, STATES, cut, in_turns
 from test_barriers_in_turns import random_job as without_windows
 from test_planes import differences, noticed
 from test_scan_windows import free_cells
@@ -71,16 +71,9 @@ def compared(
     if why is not None:
         seen["refused"] += 1
         return []
-    patience_ns, kind = draw.choice([1_000_000, 10_000_000, 77_777_777]), draw.choice([Eager, TurnsBetweenBarriers])
-    turns = cut(patience_ns, random_turns(draw, raw), kind)
-    try:
-        found = simulate(unchecked(raw), plane=turns)
-    except NotCovered:
-        seen["not covered"] += 1
+    found = in_turns(draw, raw, seen)
+    if found is None:
         return []
-    seen["compared"] += 1
-    seen["in turns"] += len(PLANES[0].hand_overs) > 2
-    seen["mostly in the scan"] += PLANES[0].scan_share() > 0.3
     seen["failed"] += found.tables["failures"]["host"].size > 0
     return differences(simulate(unchecked(raw), plane=reference), found)
 
