@@ -147,7 +147,7 @@ class PlacementFile(Description):
     failure_domain: tuple[Id, ...] | None = None
     """The failure domain of each host, such as its rack."""
     anti_affinity: Literal["host", "domain"] | None = "host"
-    """Where no two instances of an operator may be together: on a host, or in a failure domain."""
+    """Place that no two instances of an operator may share: a host, or a failure domain."""
     goal: Literal["colours", "hosts", "value"] | None = "colours"
     """Objective: few colours on a host and then few hosts, few hosts, or the most value of placed instances."""
     max_colours: Index | None = None

@@ -1,4 +1,4 @@
-"""What a task has made and not sent: for want of a place at the receiver, or of a configuration that is late.
+"""Keep what a task has made and not sent, for want of a place at the receiver or of a configuration that is late.
 
 This is backpressure by credits. A tuple needs a place at its receiver before it is sent, so a queue never exceeds its
 bound; a task with an unsent output starts nothing, so that a full queue stops the tasks upstream one after the other.

@@ -319,7 +319,7 @@ MADE: Mapping[str, Callable[[int], Reconfiguring]] = {
     "files": Reconfiguring.filed,
     "late": Reconfiguring.late,
 }
-"""What is run of a seed, by option."""
+"""Draws of a job from a seed, by option."""
 
 
 def made_for(title: str) -> Callable[[int], Reconfiguring]:

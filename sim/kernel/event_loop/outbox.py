@@ -1,4 +1,4 @@
-"""What a task has made and not sent: for want of a place at the receiver, or of a configuration that is late.
+"""Keep what a task has made and not sent, for want of a place at the receiver or of a configuration that is late.
 
 A task has room for as many tuples as it has places, in its queue and under way to it together; replays take none.
 Unsent outputs are visits that are not on a wire; their `ticket` is the partition that made them. Messages and

@@ -256,7 +256,7 @@ def _more_roots(state: State, need: int) -> None:
 
 
 def forget_ids(state: State, need: int, pin: Callable[[], None]) -> None:
-    """Where ids of `need` more tuples find no room, forget those that nobody can ask for; `pin` notes what is saved.
+    """Forget ids that nobody can ask for, where those of `need` more tuples find no room; `pin` notes what is saved.
 
     That takes as long as all that is kept or waits is large. So there is room afterwards for a part of that.
     """
